@@ -1,0 +1,1 @@
+"""Tensor contractions within bounds."""

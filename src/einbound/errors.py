@@ -1,0 +1,89 @@
+"""Every exception and warning of the package, sorted by who must act.
+
+Texts follow one form: what was given, what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+
+class EinboundError(Exception):
+    """Base of all errors raised by einbound."""
+
+
+class ExpressionError(EinboundError, ValueError):
+    """The einsum text, its labels or the shapes do not make sense.
+
+    Attributes:
+        text: The expression as the caller wrote it, or None for the interleaved form.
+        spans: Places in `text`, as (start, stop), that the message is about.
+    """
+
+    def __init__(
+        self, message: str, text: str | None = None, spans: tuple[tuple[int, int], ...] = ()
+    ) -> None:
+        self.text = text
+        self.spans = spans
+        super().__init__(message if text is None else f"{message}\n{_pointed(text, spans)}")
+
+
+class PlanError(EinboundError, ValueError):
+    """A hand-written or loaded plan is illegal; the message names the rule."""
+
+
+class ScheduleError(EinboundError, ValueError):
+    """A schedule breaks a rule of the cell table; the message names the rule."""
+
+
+class DTypeError(EinboundError, TypeError):
+    """A dtype cannot be contracted or cast as asked."""
+
+
+class BackendError(EinboundError, ImportError):
+    """A backend or optional package is absent or not known."""
+
+
+class BudgetError(EinboundError, ValueError):
+    """No plan that was found stays within the limit.
+
+    Attributes:
+        limit_bytes: The limit that was asked for.
+        smallest_bytes: The smallest peak found, in the limit's own counting.
+        lower_bound_bytes: No plan can go below this.
+        certified: True if `lower_bound_bytes` itself exceeds the limit.
+        culprit: The array that sets `smallest_bytes`.
+        culprit_bytes: Its size.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit_bytes: int,
+        smallest_bytes: int,
+        lower_bound_bytes: int,
+        certified: bool,
+        culprit: str,
+        culprit_bytes: int,
+    ) -> None:
+        super().__init__(message)
+        self.limit_bytes = limit_bytes
+        self.smallest_bytes = smallest_bytes
+        self.lower_bound_bytes = lower_bound_bytes
+        self.certified = certified
+        self.culprit = culprit
+        self.culprit_bytes = culprit_bytes
+
+
+class BudgetWarning(UserWarning):
+    """A plan was returned that does not fit the threshold it was given."""
+
+
+class MemoryRiskWarning(UserWarning):
+    """No limit was given and the modelled peak exceeds the memory available."""
+
+
+def _pointed(text: str, spans: tuple[tuple[int, int], ...]) -> str:
+    marks = [" "] * len(text)
+    for start, stop in spans:
+        marks[start : max(stop, start + 1)] = "^" * max(stop - start, 1)
+    return f"    {text}\n    {''.join(marks)}".rstrip()

@@ -1,0 +1,349 @@
+"""Records of a plan: a binary tree, a nest of loops per step, a production level per step.
+
+Only what is computed in which order and inside which loops. Lifetimes belong to
+`schedule`, layouts and workspace to `step`, the choice of a tree to the planners.
+
+Values are numbered: operand k is value k, step s makes value `n_operands + s`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from einbound.errors import PlanError
+from einbound.expr.network import Network
+
+
+class Role(Enum):
+    """Whether a looped index is summed or lies on the result."""
+
+    CONTRACTED = "contracted"
+    EXTERNAL = "external"
+
+
+class Combine(Enum):
+    """How the trips of a loop make the value of the step that opens it."""
+
+    ACCUMULATE = "accumulate"
+    SCATTER = "scatter"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One batch loop of a plan, as users read it and write it.
+
+    Attributes:
+        index: Label of the index that is cut.
+        node: Step (position in the path) that opens the loop.
+        batch_size: Elements of the index per trip; the last trip may have fewer.
+        n_batches: Number of trips.
+        extent: Elements of the index in all.
+        role: Contracted or external.
+        combine: Whether trips add up or fill disjoint blocks.
+    """
+
+    index: Hashable
+    node: int
+    batch_size: int
+    n_batches: int = 0
+    extent: int = 0
+    role: Role | None = None
+    combine: Combine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One loop of a nest: an index (by number) cut into slices of at most `width` elements."""
+
+    index: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A contraction order with its batch loops and production levels.
+
+    Attributes:
+        network: What is contracted.
+        steps: The two values that each step multiplies.
+        opens: The loops that each step opens around its production, outermost first.
+        levels: How many of the loops around its reader are open when each step's value is
+            produced; a smaller number hoists the value out of the inner loops. 0 for the last step.
+    """
+
+    network: Network
+    steps: tuple[tuple[int, int], ...]
+    opens: tuple[tuple[Cut, ...], ...]
+    levels: tuple[int, ...]
+
+    @classmethod
+    def plain(cls, network: Network, steps: Iterable[tuple[int, int]]) -> Tree:
+        """The tree without loops."""
+        steps = tuple(steps)
+        return cls(network, steps, ((),) * len(steps), (0,) * len(steps))
+
+    @classmethod
+    def from_path(cls, network: Network, path: Iterable[Iterable[int]]) -> Tree:
+        """The tree without loops of an opt_einsum path (positions in a shrinking list)."""
+        return cls.plain(network, steps_from_path(path, len(network.inputs)))
+
+    @property
+    def n_operands(self) -> int:
+        """Number of operands."""
+        return len(self.network.inputs)
+
+    @property
+    def root(self) -> int:
+        """The value that is the result: the last step, or the only operand."""
+        return self.n_operands + len(self.steps) - 1 if self.steps else 0
+
+    def children(self, value: int) -> tuple[int, ...]:
+        """The two values that make `value`; none for an operand."""
+        return () if value < self.n_operands else self.steps[value - self.n_operands]
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """The value that each value is read by; -1 for the result."""
+        parents = [-1] * (self.n_operands + len(self.steps))
+        for step, pair in enumerate(self.steps):
+            for child in pair:
+                parents[child] = self.n_operands + step
+        return tuple(parents)
+
+    @cached_property
+    def carried(self) -> tuple[tuple[int, ...], ...]:
+        """The indices that each value has; an operand's own sums are already done."""
+        network = self.network
+        last_use = set(network.output)
+        uses = [0] * len(network.extents)
+        for indices in network.inputs:
+            for i in indices:
+                uses[i] += 1
+        carried = [
+            tuple(i for i in indices if uses[i] > 1 or i in last_use)
+            for indices in network.inputs
+        ]
+        below = [dict.fromkeys(indices, 1) for indices in carried]
+        for left, right in self.steps:
+            counts = dict(below[left])
+            for i, n in below[right].items():
+                counts[i] = counts.get(i, 0) + n
+            below.append(counts)
+            both = dict.fromkeys((*carried[left], *carried[right]))
+            carried.append(tuple(i for i in both if counts[i] < uses[i] or i in last_use))
+        return tuple(carried)
+
+    @cached_property
+    def reduced(self) -> tuple[bool, ...]:
+        """For each operand, whether it has an index that is summed before it is read."""
+        return tuple(
+            len(self.carried[k]) < len(indices) for k, indices in enumerate(self.network.inputs)
+        )
+
+    @cached_property
+    def below(self) -> tuple[frozenset[int], ...]:
+        """All indices at or below each value that a loop may cut."""
+        below = [frozenset(self.carried[k]) for k in range(self.n_operands)]
+        for left, right in self.steps:
+            below.append(below[left] | below[right])
+        return tuple(below)
+
+    @cached_property
+    def inside(self) -> tuple[tuple[Cut, ...], ...]:
+        """Of each value, all loops open when its parts are multiplied, outermost first."""
+        inside: list[tuple[Cut, ...]] = [()] * (self.n_operands + len(self.steps))
+        for step in range(len(self.steps) - 1, -1, -1):
+            value = self.n_operands + step
+            parent = self.parents[value]
+            around = () if parent < 0 else inside[parent][: self.levels[step]]
+            inside[value] = around + self.opens[step]
+        for k in range(self.n_operands if self.steps else 0):
+            enclosing = inside[self.parents[k]]
+            inside[k] = enclosing[: outermost_level(enclosing, self.below[k])]
+        return tuple(inside)
+
+    def level(self, value: int) -> int:
+        """How many loops around its reader are open when `value` is produced.
+
+        An operand that is summed first is produced as far out as its indices allow.
+        """
+        if value < self.n_operands:
+            return len(self.inside[value])
+        return self.levels[value - self.n_operands]
+
+    def around(self, value: int) -> tuple[Cut, ...]:
+        """The loops around the whole production of `value`, its own nest not included."""
+        inside = self.inside[value]
+        own = 0 if value < self.n_operands else len(self.opens[value - self.n_operands])
+        return inside[: len(inside) - own]
+
+    def kind(self, step: int, index: int) -> tuple[Role, Combine]:
+        """Role and combination of a loop over `index` opened by `step`."""
+        role = Role.EXTERNAL if index in self.network.output else Role.CONTRACTED
+        carried = index in self.carried[self.n_operands + step]
+        return role, Combine.SCATTER if carried else Combine.ACCUMULATE
+
+    def partial(self, step: int) -> tuple[Cut, ...]:
+        """The loops opened by `step` whose trips add up in its value."""
+        return tuple(
+            cut for cut in self.opens[step] if self.kind(step, cut.index)[1] is Combine.ACCUMULATE
+        )
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops, in the order in which a reader of the nest meets them: root first."""
+        loops = []
+        for step in range(len(self.steps) - 1, -1, -1):
+            for cut in self.opens[step]:
+                extent = self.network.extents[cut.index]
+                role, combine = self.kind(step, cut.index)
+                label = self.network.labels[cut.index]
+                loops.append(
+                    Loop(label, step, cut.width, trips(cut, self.network), extent, role, combine)
+                )
+        return tuple(loops)
+
+    @property
+    def nested(self) -> object:
+        """The order as nested tuples of operand numbers."""
+        made: list[object] = list(range(self.n_operands))
+        for left, right in self.steps:
+            made.append((made[left], made[right]))
+        return made[-1]
+
+    @property
+    def path(self) -> tuple[tuple[int, ...], ...]:
+        """The order as an opt_einsum path."""
+        if not self.steps:
+            return ((0,),)
+        left = list(range(self.n_operands))
+        path = []
+        for step, pair in enumerate(self.steps):
+            places = sorted(left.index(value) for value in pair)
+            path.append(tuple(places))
+            for place in reversed(places):
+                del left[place]
+            left.append(self.n_operands + step)
+        return tuple(path)
+
+    def with_default_levels(self) -> Tree:
+        """The same loops with every value produced as far out as its indices allow."""
+        levels = [0] * len(self.steps)
+        tree = Tree(self.network, self.steps, self.opens, tuple(levels))
+        inside: dict[int, tuple[Cut, ...]] = {}
+        for step in range(len(self.steps) - 1, -1, -1):
+            value = self.n_operands + step
+            around: tuple[Cut, ...] = ()
+            if value != tree.root:
+                around = inside[tree.parents[value]]
+                levels[step] = outermost_level(around, tree.below[value])
+                around = around[: levels[step]]
+            inside[value] = around + self.opens[step]
+        return Tree(self.network, self.steps, self.opens, tuple(levels))
+
+    def check(self) -> Tree:
+        """This tree, if it is legal.
+
+        Raises:
+            PlanError: A loop or a level breaks a rule; the message names step, index and rule.
+        """
+        for step, opens in enumerate(self.opens):
+            value = self.n_operands + step
+            seen = {cut.index for cut in self.around(value)}
+            for cut in opens:
+                self._check_cut(step, cut, seen)
+                seen.add(cut.index)
+            if value == self.root:
+                if self.levels[step]:
+                    raise PlanError(
+                        f"step {step} makes the result and is given level {self.levels[step]}; "
+                        "no loop encloses it, so its level is 0"
+                    )
+                continue
+            self._check_level(step)
+        return self
+
+    def _check_cut(self, step: int, cut: Cut, seen: set[int]) -> None:
+        network, value = self.network, self.n_operands + step
+        label = network.labels[cut.index]
+        if cut.index in seen:
+            raise PlanError(
+                f"step {step} opens a loop over {label!r} inside another loop over {label!r}; "
+                "an index is cut once along a nest; remove one of the loops"
+            )
+        if cut.index not in self.below[value]:
+            have = sorted(str(network.labels[i]) for i in self.below[value])
+            raise PlanError(
+                f"step {step} opens a loop over {label!r}, which no operand below it carries to a "
+                f"product; it can loop over {', '.join(have) or 'nothing'}"
+            )
+        if not 1 <= cut.width <= max(network.extents[cut.index], 1):
+            raise PlanError(
+                f"the loop over {label!r} at step {step} has batch_size {cut.width}; "
+                f"expected 1 to {network.extents[cut.index]}, the extent of {label!r}"
+            )
+
+    def _check_level(self, step: int) -> None:
+        value, level = self.n_operands + step, self.levels[step]
+        reader = self.parents[value]
+        enclosing = self.inside[reader]
+        if not 0 <= level <= len(enclosing):
+            raise PlanError(
+                f"step {step} is given level {level}; its reader, step {reader - self.n_operands}, "
+                f"runs inside {len(enclosing)} loops, so the level is 0 to {len(enclosing)}"
+            )
+        for cut in enclosing[level:]:
+            if cut.index in self.below[value] and cut.index not in self.carried[value]:
+                label = self.network.labels[cut.index]
+                raise PlanError(
+                    f"step {step} is given level {level}, outside the loop over {label!r}, but sums "
+                    f"{label!r} itself; a value must be made inside the loop that it sums"
+                )
+
+
+def trips(cut: Cut, network: Network) -> int:
+    """Number of trips of one loop."""
+    return -(-network.extents[cut.index] // cut.width)
+
+
+def outermost_level(enclosing: tuple[Cut, ...], below: frozenset[int]) -> int:
+    """The fewest enclosing loops that must be open to make a value over the indices `below`."""
+    level = len(enclosing)
+    while level and enclosing[level - 1].index not in below:
+        level -= 1
+    return level
+
+
+def steps_from_path(
+    path: Iterable[Iterable[int]], n_operands: int
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of values from an opt_einsum path; n-ary entries are taken pair by pair.
+
+    Raises:
+        PlanError: An entry names a position that does not exist, or the path does not end in
+            one value.
+    """
+    left = list(range(n_operands))
+    steps: list[tuple[int, int]] = []
+    for entry in path:
+        places = sorted(set(int(p) for p in entry), reverse=True)
+        if not places or places[0] >= len(left) or places[-1] < 0 or len(places) != len([*entry]):
+            raise PlanError(
+                f"path entry {tuple(entry)} does not fit the {len(left)} values left at that point; "
+                f"expected distinct positions from 0 to {len(left) - 1}"
+            )
+        values = [left.pop(place) for place in places][::-1]
+        made = values[0]
+        for value in values[1:]:
+            steps.append((made, value))
+            made = n_operands + len(steps) - 1
+        left.append(made)
+    if len(left) != 1:
+        raise PlanError(
+            f"the path leaves {len(left)} values uncontracted; expected one; "
+            "add entries that contract the rest"
+        )
+    return tuple(steps)
