@@ -1,0 +1,1 @@
+"""The public functions, wired from the layers below."""

@@ -1,0 +1,1 @@
+"""What instructions mean: on arrays, or on sizes alone."""

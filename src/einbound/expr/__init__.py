@@ -1,0 +1,1 @@
+"""Expressions: text and labels in, networks of numbered indices out."""

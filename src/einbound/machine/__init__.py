@@ -1,0 +1,1 @@
+"""What this machine offers: memory, versions, measured peaks."""

@@ -1,0 +1,1 @@
+"""Plans and progress as people see them."""

@@ -1,0 +1,1 @@
+"""The one walker of instructions, and the one allocator."""

@@ -1,0 +1,1 @@
+"""One contraction, sum or permutation: layouts, ways and their workspace."""

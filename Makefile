@@ -1,0 +1,35 @@
+# Everything a person or a machine runs here. Needs python3 (3.11 or newer) and make only;
+# .venv is made and filled at need, and left alone while it is current.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+NEED := @$(PYTHON) .ci/environment.py $(VENV)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench golden
+
+help:  ## what can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1 - /p' Makefile
+
+demo:  ## a contraction that would not fit, run inside a byte limit and measured
+	$(NEED) progress
+	@$(RUN) -m einbound demo
+
+test:  ## all tests
+	$(NEED) dev
+	@$(RUN) -m pytest -q
+
+check:  ## lint, format, types, layers, style and every example of the docs
+	$(NEED) dev
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@$(RUN) -m pytest -q tests/test_layers.py tests/test_imports.py tests/test_style.py tests/test_docs.py
+
+bench:  ## the figures in benchmarks/results, measured anew
+	$(NEED) bench
+	@$(RUN) -m benchmarks
+
+golden:  ## rewrite the golden files; read the diff before you commit it
+	$(NEED) dev
+	@$(RUN) -m pytest -q --update-golden
