@@ -305,8 +305,8 @@ class Tree:
 
 
 def trips(cut: Cut, network: Network) -> int:
-    """Number of trips of one loop."""
-    return -(-network.extents[cut.index] // cut.width)
+    """Number of trips of one loop; an empty index still takes one."""
+    return max(-(-network.extents[cut.index] // cut.width), 1)
 
 
 def outermost_level(enclosing: tuple[Cut, ...], below: frozenset[int]) -> int:

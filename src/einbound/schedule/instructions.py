@@ -1,0 +1,144 @@
+"""The instructions that a walker executes, and the schedule that holds them.
+
+One language for every way of running a plan: on arrays, on sizes, or as tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from einbound.schedule.cells import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """Make the memory of a stored cell or of the result; its content is undefined."""
+
+    cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Let `cell` look at the part of its source that the current trip of `loop` covers."""
+
+    cell: int
+    source: int
+    axis: int
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Write the product of two cells into a third, or add it.
+
+    Attributes:
+        step: The step of the tree.
+        left: Cell of the first value.
+        right: Cell of the second value.
+        into: Cell that is written.
+        adds: Loops that make it an addition as soon as one of them is past its first trip.
+    """
+
+    step: int
+    left: int
+    right: int
+    into: int
+    adds: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Write an operand, summed over the indices that `into` lacks, into a cell."""
+
+    source: int
+    into: int
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Add a cell to another of the same indices."""
+
+    source: int
+    into: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Copy a cell to another of the same indices."""
+
+    source: int
+    into: int
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """End the life of a stored cell."""
+
+    cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Run `body` once per slice of an index.
+
+    Attributes:
+        number: The loop's identity in the schedule.
+        index: The index that is cut.
+        extent: Its elements in all.
+        width: Elements per trip; the last trip may have fewer.
+        step: The step that opens the loop.
+        body: What one trip does.
+    """
+
+    number: int
+    index: int
+    extent: int
+    width: int
+    step: int
+    body: tuple[Instruction, ...]
+
+    @property
+    def n_trips(self) -> int:
+        """Number of trips."""
+        return max(-(-self.extent // self.width), 1)
+
+
+Instruction: TypeAlias = Alloc | Slice | Contract | Sum | Add | Scatter | Free | Loop
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Instructions with the table of the cells that they use.
+
+    Attributes:
+        cells: The cell table; operands first, in order.
+        body: The outermost instructions.
+        result: The cell of the result.
+        extents: Elements of every index.
+    """
+
+    cells: tuple[Cell, ...]
+    body: tuple[Instruction, ...]
+    result: int
+    extents: tuple[int, ...]
+
+
+def flat(body: tuple[Instruction, ...]) -> Iterator[Instruction]:
+    """All instructions in textual order; a loop comes before its body."""
+    for instruction in body:
+        yield instruction
+        if isinstance(instruction, Loop):
+            yield from flat(instruction.body)
+
+
+def reads(instruction: Instruction) -> tuple[int, ...]:
+    """The cells that one instruction reads; a loop itself reads none."""
+    match instruction:
+        case Contract():
+            return (instruction.left, instruction.right)
+        case Slice() | Sum() | Add() | Scatter():
+            return (instruction.source,)
+        case _:
+            return ()
