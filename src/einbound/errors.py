@@ -83,6 +83,7 @@ class MemoryRiskWarning(UserWarning):
 
 
 def _pointed(text: str, spans: tuple[tuple[int, int], ...]) -> str:
+    text = "".join(" " if character.isspace() else character for character in text)
     marks = [" "] * len(text)
     for start, stop in spans:
         marks[start : max(stop, start + 1)] = "^" * max(stop - start, 1)
