@@ -1,0 +1,70 @@
+"""Fresh Python processes: the only place of the benchmarks that starts any."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from networks import ROOT
+from trial import Task, task_line
+
+HERE = Path(__file__).resolve().parent
+#: Longest life of one child, seconds; one that runs longer counts as failed.
+TIMEOUT_SECONDS = 300.0
+#: Variables that pin the BLAS kernel; timed children run without them.
+PINS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+def environment(*, one_thread: bool = False, unpinned: bool = False) -> dict[str, str]:
+    """Environment of a child: the package's source first on its path."""
+    made = dict(os.environ)
+    made["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "src"), *filter(None, [made.get("PYTHONPATH")])]
+    )
+    if unpinned:
+        for name in PINS:
+            made.pop(name, None)
+    if one_thread:
+        made.update(dict.fromkeys(THREADS, "1"))
+    return made
+
+
+def run_task(task: Task, **kind: bool) -> dict[str, Any]:
+    """What a child answers to `task`; one that dies answers with `died`."""
+    return run_script("trial.py", [], task_line(task), **kind)
+
+
+def run_script(
+    name: str, arguments: Sequence[str], text: str = "", **kind: bool
+) -> dict[str, Any]:
+    """The JSON that the last line of a script in a child holds."""
+    command = [sys.executable, str(HERE / name), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            env=environment(**kind),
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"died": f"still running after {TIMEOUT_SECONDS:.0f} s"}
+    return answer(done.returncode, done.stdout, done.stderr)
+
+
+def answer(status: int, out: str, err: str) -> dict[str, Any]:
+    """What a child that has ended said."""
+    lines = out.strip().splitlines()
+    if status == 0 and lines:
+        found: dict[str, Any] = json.loads(lines[-1])
+        return found
+    last = err.strip().splitlines()[-1:] or ["no message"]
+    return {"died": f"exit status {status}: {last[0]}"}

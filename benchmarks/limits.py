@@ -1,0 +1,174 @@
+"""Table 1: is a memory limit kept, by the count, the tracked peak and the process's peak?
+
+Every network with up to six operands, plain, strided, transposed and as sliding windows, runs
+in a fresh process under memory_limit = operands + result + W0/k, where W0 is the workspace of
+the plan without a limit. The exit status is 1 if any row fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import machine
+import tables
+from children import run_task
+from networks import LAYOUTS, SHIPPED, WINDOWED, files, load
+from trial import TOLERANCE, Task
+
+SHARES = (1, 2, 4, 16)
+
+
+def main() -> int:
+    """Measures every row, stores them and writes the table."""
+    asked = _arguments()
+    if not asked.table_only:
+        rows: list[dict[str, Any]] = []
+        with tempfile.TemporaryDirectory() as scratch:
+            for path, layout in cases(asked.also, asked.only, asked.layouts):
+                rows += measure_case(path, layout, Path(scratch), asked.shares)
+        tables.store("limits", {"machine": machine.parts(), "rows": rows}, asked.results)
+    data = tables.stored("limits", asked.results)
+    tables.write("limits", table(data), asked.results)
+    failed = [row for row in data["rows"] if row["verdict"] != "kept"]
+    for row in failed:
+        print(f"FAILED {row['network']} {row['layout']} k={row['k']}: {row['verdict']}")
+    print(f"limits: {len(data['rows'])} rows, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--also", type=Path, action="append", default=[], metavar="DIR")
+    parser.add_argument("--only", action="append", default=[], metavar="NETWORK")
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=LAYOUTS)
+    parser.add_argument("--shares", nargs="+", type=int, default=list(SHARES), metavar="K")
+    parser.add_argument("--results", type=Path, default=tables.RESULTS, metavar="DIR")
+    parser.add_argument("--table-only", action="store_true")
+    return parser.parse_args()
+
+
+def cases(
+    also: list[Path], only: list[str], layouts: list[str]
+) -> tuple[tuple[Path, str], ...]:
+    """Network files and layouts to run; sliding windows have one layout only."""
+    shipped = [path for folder in (SHIPPED, *also) for path in files(folder)]
+    found = [(path, layout) for path in shipped for layout in layouts]
+    found += [(path, "plain") for path in files(WINDOWED)]
+    return tuple(case for case in found if not only or load(case[0]).name in only)
+
+
+def measure_case(
+    path: Path, layout: str, scratch: Path, shares: list[int]
+) -> list[dict[str, Any]]:
+    """Rows of one network in one layout, one per share."""
+    network = load(path)
+    priced = run_task(Task("price", str(path), layout=layout))
+    head = {"network": network.name, "layout": layout_name(path, layout)}
+    if "died" in priced:
+        print(f"{network.name} {layout}: planning without a limit failed: {priced['died']}")
+        return [{**head, "k": k, "verdict": f"no plan: {priced['died']}"} for k in shares]
+    reference = reference_file(path, scratch)
+    rows = []
+    for k in shares:
+        limit = memory_limit(priced, k)
+        task = Task(
+            "run", str(path), layout=layout, memory_limit=limit, reference=str(reference)
+        )
+        found = run_task(task)
+        row = {**head, "k": k, "limit_bytes": limit, "unlimited": priced, **found}
+        row["verdict"] = verdict(row)
+        print(f"{network.name:16} {head['layout']:11} k={k:2} {row['verdict']}", flush=True)
+        rows.append(row)
+    return rows
+
+
+def layout_name(path: Path, layout: str) -> str:
+    """The layout as the table names it."""
+    return "windows" if load(path).windows else layout
+
+
+def memory_limit(priced: dict[str, Any], k: int) -> int:
+    """Operands + result + W0/k, in bytes."""
+    fixed: int = priced["operand_bytes"] + priced["result_bytes"]
+    return fixed + int(priced["workspace_bytes"]) // k
+
+
+def reference_file(path: Path, scratch: Path) -> Path:
+    """A file with the network's result, made by numpy.einsum without a limit."""
+    file = scratch / f"{path.stem}.npy"
+    if not file.exists():
+        found = run_task(Task("reference", str(path), reference=str(file)))
+        if "died" in found:
+            raise SystemExit(f"no reference for {path.stem}: {found['died']}")
+    return file
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """'kept', or what went wrong with a row."""
+    if "died" in row:
+        return f"died: {row['died']}"
+    limit = row["limit_bytes"]
+    if row["refused"]:
+        if row["certified"] and row["lower_bound_bytes"] > limit:
+            return "kept"
+        best = tables.mebibytes(row["smallest_bytes"])
+        return f"refused without certificate (best found {best} MiB)"
+    if not row["relative_error"] <= TOLERANCE:
+        return f"wrong result (relative error {row['relative_error']:.1e})"
+    if row["peak_bytes"] > limit:
+        return f"modelled peak {row['peak_bytes']} above limit {limit}"
+    if row["measured_bytes"] > limit:
+        return f"measured {row['measured_bytes'] - limit} bytes above limit"
+    if row["measured_bytes"] > row["peak_bytes"]:
+        return f"measured {row['measured_bytes'] - row['peak_bytes']} bytes above modelled peak"
+    return "kept"
+
+
+def table(data: dict[str, Any]) -> str:
+    """The Markdown page of the stored rows."""
+    rows = data["rows"]
+    kept = sum(row["verdict"] == "kept" for row in rows)
+    runs = [row for row in rows if "measured_bytes" in row]
+    worst = max((row["measured_bytes"] / row["limit_bytes"] for row in runs), default=0.0)
+    head = (
+        "network", "layout", "k", "limit MiB", "modelled MiB", "tracked MiB", "process MiB",
+        "measured / limit", "macs / unlimited", "seconds", "relative error", "loops", "verdict",
+    )  # fmt: skip
+    return "\n\n".join(
+        (
+            "# Table 1: limits kept",
+            machine.line(data["machine"]),
+            "memory_limit = operands + result + W0/k, W0 = workspace of the plan without a limit. "
+            "All bytes but `tracked` and `process` include the operands; measured = operands + "
+            "max(tracked growth, process growth - 8 MiB), each row in a fresh process. Times are "
+            "of one traced run: for orientation only.",
+            f"**{kept} of {len(rows)} rows kept; largest measured / limit {worst:.4f}.**",
+            tables.markdown(head, (_cells(row) for row in rows)),
+        )
+    )
+
+
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+    head = (row["network"], row["layout"], row["k"], tables.mebibytes(row.get("limit_bytes")))
+    if "measured_bytes" not in row:
+        return (*head, *["-"] * 8, row["verdict"])
+    return (
+        *head,
+        tables.mebibytes(row["peak_bytes"]),
+        tables.mebibytes(row["tracked_bytes"]),
+        tables.mebibytes(row["process_bytes"]),
+        f"{row['measured_bytes'] / row['limit_bytes']:.4f}",
+        f"{row['macs'] / max(row['unlimited']['macs'], 1):.3f}",
+        f"{row['wall_seconds']:.2f}",
+        f"{row['relative_error']:.0e}",
+        " ".join(row["loops"]) or "none",
+        row["verdict"],
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
