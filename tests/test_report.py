@@ -143,11 +143,15 @@ def test_a_bar_is_drawn_on_stderr_and_reaches_its_end(capsys: pytest.CaptureFixt
 
 
 def test_the_bar_is_closed_when_the_run_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        with reporting(True) as callback:
+            assert callback is not None
+            callback(1, 3)
+            raise KeyboardInterrupt
+
     threads = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), reporting(True) as callback:
-        assert callback is not None
-        callback(1, 3)
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert threading.active_count() == threads
     assert "1/3" in capsys.readouterr().err
 
