@@ -1,0 +1,244 @@
+"""The command line: plans, runs and explanations of contractions of stored arrays.
+
+Reads files, calls the public functions and prints; decides nothing about contractions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+import einbound as eb
+from einbound.demo import demonstrate
+from einbound.errors import EinboundError
+from einbound.expr.subscripts import read
+from einbound.machine.doctor import diagnosis
+from einbound.report.text import columns
+
+Array = NDArray[Any]
+
+USER_ERROR = 2
+INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
+
+
+class InputError(Exception):
+    """Arguments or files are wrong; the text is shown as it is."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status of one command.
+
+    Args:
+        arguments: What follows the program's name; None: those of this process.
+    """
+    chosen = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = chosen.command
+    try:
+        status = command(chosen)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _refuse("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has seen enough. What is buffered goes nowhere, quietly.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError as error:
+        return _refuse(str(error) or "not enough memory", USER_ERROR)
+    except (EinboundError, InputError, OSError, ValueError) as error:
+        return _refuse(str(error), USER_ERROR)
+    return status
+
+
+def _refuse(message: str, status: int) -> int:
+    print(f"einbound: {message}", file=sys.stderr)
+    return status
+
+
+def plan(chosen: argparse.Namespace) -> int:
+    """Print the plan of an expression at given sizes."""
+    made = eb.plan(
+        chosen.expression,
+        *_shapes(chosen.expression, _sizes(chosen.size)),
+        memory_limit=chosen.memory,
+        workspace_limit=chosen.workspace,
+        dtype=chosen.dtype,
+    )
+    print(made.to_json() if chosen.json else made)
+    return 0
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Contract stored arrays; the result is printed or stored."""
+    result = eb.einsum(
+        chosen.expression,
+        *[_load(name) for name in chosen.operands],
+        memory_limit=chosen.memory,
+        workspace_limit=chosen.workspace,
+        dtype=chosen.dtype,
+        progress=chosen.progress,
+    )
+    if chosen.out is None:
+        print(np.array2string(np.asarray(result)))
+    else:
+        store(Path(chosen.out), np.asarray(result))
+    return 0
+
+
+def explain(chosen: argparse.Namespace) -> int:
+    """Print why a stored plan is as it is."""
+    text = sys.stdin.read() if chosen.plan == "-" else Path(chosen.plan).read_text()
+    print(eb.Plan.from_json(text).explain())
+    return 0
+
+
+def demo(chosen: argparse.Namespace) -> int:
+    """Contract the example within its limit, and measure it."""
+    return 0 if demonstrate(_sizes(chosen.size)) else 1
+
+
+def doctor(chosen: argparse.Namespace) -> int:
+    """Print what matters about machine and installation."""
+    rows = [(each.topic, each.found, each.meaning) for each in diagnosis()]
+    print("\n".join(columns(rows, "<<<")))
+    return 0
+
+
+def store(path: Path, array: Array) -> None:
+    """Write `array` to an .npy file that appears under its name only once it is complete."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, array, allow_pickle=False)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _load(name: str) -> Array:
+    """The array in a file: "a.npy", mapped, or "b.npz:member", read."""
+    path, mark, member = name.partition(".npz:")
+    try:
+        if mark or name.endswith(".npz"):
+            return _member(path + ".npz" if mark else name, member)
+        array: Array = np.load(name, mmap_mode="r", allow_pickle=False)
+    except (EOFError, BadZipFile) as error:
+        raise InputError(f"{name} is no array file that NumPy wrote ({error})") from None
+    return array
+
+
+def _member(path: str, member: str) -> Array:
+    with np.load(path, allow_pickle=False) as archive:
+        names = list(archive.files)
+        if not member and len(names) == 1:
+            member = names[0]
+        if member not in names:
+            raise InputError(
+                f"{path} has no array {member!r}; it has {', '.join(names) or 'none'}; "
+                f"name one as {path}:NAME"
+            )
+        array: Array = archive[member]
+    return array
+
+
+def _sizes(words: Iterable[str]) -> dict[str, int]:
+    """Extents by label, from words such as "P=450" or "i=8,j=9"."""
+    sizes: dict[str, int] = {}
+    for item in (item for word in words for item in word.split(",") if item):
+        label, mark, number = item.partition("=")
+        if not (mark and len(label) == 1 and number.isdecimal()):
+            raise InputError(f"the size {item!r} is not LABEL=NUMBER, for example P=450")
+        if sizes.setdefault(label, int(number)) != int(number):
+            raise InputError(f"label {label!r} is given two sizes, {sizes[label]} and {number}")
+    return sizes
+
+
+def _shapes(expression: str, sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """The shape of each operand of `expression`."""
+    terms, _ = read(expression)
+    if any(term.ellipsis is not None for term in terms):
+        raise InputError(
+            f"{expression!r} has an ellipsis, which no size belongs to; write its indices out"
+        )
+    labels = list(dict.fromkeys(str(label) for term in terms for label in term.labels))
+    missing = [label for label in labels if label not in sizes]
+    unused = [label for label in sizes if label not in labels]
+    if missing or unused:
+        what = "no size is given for" if missing else "sizes are given for labels not in"
+        rest = ", ".join(missing) if missing else f"{expression!r}: {', '.join(unused)}"
+        raise InputError(f"{what} {rest}; the labels of the expression are {', '.join(labels)}")
+    return [tuple(sizes[str(label)] for label in term.labels) for term in terms]
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise argparse.ArgumentTypeError(
+            f"{name!r} is no dtype of NumPy; expected for example float32 or complex128"
+        ) from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="einbound", description="Tensor contractions that stay within a byte limit."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = _command(commands, "plan", plan)
+    _add_expression(command)
+    _add_sizes(command, "extent of each label: P=450 a=80")
+    command.add_argument("--json", action="store_true", help="print the plan as JSON")
+
+    command = _command(commands, "run", run)
+    _add_expression(command)
+    command.add_argument(
+        "operands",
+        nargs="+",
+        metavar="FILE",
+        help="a.npy, or b.npz:NAME for an array of an archive",
+    )
+    command.add_argument("--out", metavar="FILE", help="store the result as .npy here")
+    command.add_argument("--progress", action="store_true", help="show a bar (needs rich)")
+
+    command = _command(commands, "explain", explain)
+    command.add_argument("plan", metavar="PLAN.json", help="a stored plan; - for standard input")
+
+    command = _command(commands, "demo", demo)
+    _add_sizes(command, "extents that replace the example's own")
+
+    _command(commands, "doctor", doctor)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, function: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    summary = (function.__doc__ or "").rstrip(".")
+    command: argparse.ArgumentParser = commands.add_parser(name, help=summary, description=summary)
+    command.set_defaults(command=function)
+    return command
+
+
+def _add_expression(command: argparse.ArgumentParser) -> None:
+    command.add_argument("expression", metavar="EQ", help='einsum text: "ij,jk->ik"')
+    command.add_argument("--memory", metavar="LIMIT", help="bound of all bytes: 2GiB, 80%%")
+    command.add_argument(
+        "--workspace", metavar="LIMIT", help="bound of what is neither operand nor result"
+    )
+    command.add_argument("--dtype", type=_dtype, help="element type, for example float32")
+
+
+def _add_sizes(command: argparse.ArgumentParser, summary: str) -> None:
+    command.add_argument(
+        "--size", nargs="+", action="extend", default=[], metavar="LABEL=N", help=summary
+    )
