@@ -1,0 +1,393 @@
+"""How a way runs on NumPy arrays: one closure per way, made once.
+
+Only calls that write into memory they are given, so that nothing is allocated behind the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from einbound.step.blocked import Block, Buffer, Core, Way
+from einbound.step.pair import A, B, C, Group, Pair
+
+Array: TypeAlias = NDArray[Any]
+Bytes: TypeAlias = NDArray[np.uint8]
+Take: TypeAlias = Callable[[int], Bytes]
+Give: TypeAlias = Callable[[Bytes], None]
+
+
+class Kernel(Protocol):
+    """Runs one step on arrays of the layouts that its way was made for."""
+
+    def __call__(
+        self, a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+    ) -> None:
+        """Write the step's value into `c`, or add it."""
+
+
+#: Work on one block: a, b, c over fused axes, whether to add, the buffers.
+Body: TypeAlias = Callable[[Any, Any, Any, bool, list[Array]], None]
+#: A view of an array; None: the array as it is.
+Look: TypeAlias = Callable[[Array], Array] | None
+
+
+def compile_way(way: Way) -> Kernel:
+    """The kernel of a way; it takes buffers with `take` and hands all of them back with `give`.
+
+    The arrays have the extents and strides of the way's views. `accumulate` may only be true
+    if the way was made for it.
+    """
+    if way.core is Core.FILL:
+        return _fill
+    if not way.blocks and not way.buffers:
+        return _direct(way)
+    staged = _staged(way)
+    if way.packs or way.always or way.blocks_sums:
+        return staged
+    # Without an addition nothing needs the blocks: the first trip writes in one call.
+    at_once = _direct(way)
+
+    def kernel(
+        a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+    ) -> None:
+        (staged if accumulate else at_once)(a, b, c, accumulate, take, give)
+
+    return kernel
+
+
+def run_way(
+    way: Way, a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+) -> None:
+    """Compile a way and run it once."""
+    compile_way(way)(a, b, c, accumulate, take, give)
+
+
+def _fill(a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give) -> None:
+    if not accumulate:
+        c[...] = 0
+
+
+def _direct(way: Way) -> Kernel:
+    """The kernel of a way that is one call on views."""
+    call = _core(way)
+    if way.core is Core.MATMUL:
+        looks = [_matrix_look(way, side) for side in (A, B, C)]
+        if not any(looks):
+            return _matmul_as_is
+        look_a, look_b, look_c = (look or _same for look in looks)
+
+        def matmul(
+            a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+        ) -> None:
+            np.matmul(look_a(a), look_b(b), look_c(c))  # type: ignore[arg-type]
+
+        return matmul
+    fuse_a, fuse_b, fuse_c = (_fuse(way.pair, side) for side in (A, B, C))
+
+    def kernel(
+        a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+    ) -> None:
+        call(fuse_a(a), None if b is None else fuse_b(b), fuse_c(c), accumulate, [])
+
+    return kernel
+
+
+def _matmul_as_is(
+    a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+) -> None:
+    np.matmul(a, b, c)  # type: ignore[arg-type]
+
+
+def _staged(way: Way) -> Kernel:
+    """The kernel of a way with loops or buffers."""
+    fuse_a, fuse_b, fuse_c = (_fuse(way.pair, side) for side in (A, B, C))
+    body = _body(way)
+    work = way.pair.work
+    buffers = way.buffers
+    is_optional = way.product is not None and not way.always and not way.blocks_sums
+
+    def kernel(
+        a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+    ) -> None:
+        taken: list[Bytes] = []
+        flat: list[Array] = []
+        try:
+            for buffer in buffers[:-1] if is_optional and not accumulate else buffers:
+                if work.hasobject:
+                    flat.append(np.empty(buffer.n_bytes // work.itemsize, work))
+                    continue
+                taken.append(take(buffer.n_bytes))
+                flat.append(np.ndarray(buffer.n_bytes // work.itemsize, work, taken[-1]))
+            body(fuse_a(a), None if b is None else fuse_b(b), fuse_c(c), accumulate, flat)
+        finally:
+            flat.clear()
+            while taken:
+                give(taken.pop())
+
+    return kernel
+
+
+def _body(way: Way) -> Body:
+    """The loops, packs and stages around the core, built from the inside out."""
+    buffers = way.buffers
+    product = None if way.product is None else len(buffers) - 1
+    body = _core(way)
+    if way.product is not None and product is not None:
+        body = _stage(way, body, way.product, product, way.always and way.total is None)
+    depths = {side: _depth(way, side) for side in range(len(way.packs))}
+    outer = sum(not _is_sum(way, block) for block in way.blocks)
+    for depth in range(len(way.blocks), -1, -1):
+        if way.total is not None and depth == outer:
+            body = _stage(way, body, way.total, len(way.packs), True)
+        for number, pack in enumerate(way.packs):
+            if depths[number] == depth:
+                body = _packed(way, body, pack, number)
+        if depth:
+            body = _loop(way, body, way.blocks[depth - 1])
+    return body
+
+
+def _is_sum(way: Way, block: Block) -> bool:
+    return way.pair.axes[block.axis].group is Group.SUM
+
+
+def _depth(way: Way, number: int) -> int:
+    """Number of loops that must be open before an operand's block is packed."""
+    order = way.packs[number].order
+    return max((d + 1 for d, block in enumerate(way.blocks) if block.axis in order), default=0)
+
+
+def _loop(way: Way, body: Body, block: Block) -> Body:
+    """`body` for each slice of one axis."""
+    pair = way.pair
+    extent, width = pair.axes[block.axis].extent, block.width
+    is_sum = _is_sum(way, block)
+    cuts = [
+        [
+            (slice(None),) * pair.carried(side).index(block.axis) + (slice(at, at + width),)
+            if side in pair.axes[block.axis].group.value and pair.views[side] is not None
+            else None
+            for side in (A, B, C)
+        ]
+        for at in range(0, extent, width)
+    ]
+
+    def loop(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        for cut_a, cut_b, cut_c in cuts:
+            body(
+                a if cut_a is None else a[cut_a],
+                b if cut_b is None else b[cut_b],
+                c if cut_c is None else c[cut_c],
+                add,
+                buffers,
+            )
+            add = add or is_sum
+
+    return loop
+
+
+def _packed(way: Way, body: Body, pack: Buffer, number: int) -> Body:
+    """`body` on a copy of one operand's block."""
+    block = _block_view(way, pack)
+    if pack.side == A:
+
+        def pack_a(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+            packed = block(buffers[number], a.shape)
+            np.copyto(packed, a, casting="unsafe")
+            body(packed, b, c, add, buffers)
+
+        return pack_a
+
+    def pack_b(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        packed = block(buffers[number], b.shape)
+        np.copyto(packed, b, casting="unsafe")
+        body(a, packed, c, add, buffers)
+
+    return pack_b
+
+
+def _stage(way: Way, body: Body, buffer: Buffer, number: int, always: bool) -> Body:
+    """`body` into a buffer that is then added or copied into the block of c."""
+    block = _block_view(way, buffer)
+
+    def stage(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        if not (add or always):
+            body(a, b, c, False, buffers)
+            return
+        made = block(buffers[number], c.shape)
+        body(a, b, made, False, buffers)
+        if add:
+            np.add(c, made, out=c, casting="unsafe")
+        else:
+            np.copyto(c, made, casting="unsafe")
+
+    return stage
+
+
+def _block_view(way: Way, buffer: Buffer) -> Callable[[Array, tuple[int, ...]], Array]:
+    """Makes the view of a flat buffer that has the axes of a block of its array."""
+    carried = way.pair.carried(buffer.side)
+    order = tuple(carried.index(i) for i in buffer.order)
+    back = tuple(order.index(i) for i in range(len(order)))
+
+    def view(flat: Array, shape: tuple[int, ...]) -> Array:
+        ordered = tuple(shape[i] for i in order)
+        return flat[: prod(shape)].reshape(ordered).transpose(back)
+
+    return view
+
+
+def _core(way: Way) -> Body:
+    """The one call of a block."""
+    return _CORES[way.core](way)
+
+
+def _matmul(way: Way) -> Body:
+    look_a, look_b, look_c = (_block_matrix(way, side) for side in (A, B, C))
+
+    def matmul(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        np.matmul(look_a(a), look_b(b), look_c(c))
+
+    return matmul
+
+
+def _multiply(way: Way) -> Body:
+    pair = way.pair
+    look_a, look_b = _spread(way, A), _spread(way, B)
+    same = all(view is not None and view.dtype == pair.work for view in pair.views)
+
+    def multiply(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        a, b = look_a(a), look_b(b)
+        if same:
+            np.multiply(a, b, c)
+        else:
+            np.multiply(a, b, out=c, dtype=pair.work, casting="unsafe")
+
+    return multiply
+
+
+def _einsum(way: Way) -> Body:
+    a_axes, b_axes, c_axes = (list(way.pair.carried(side)) for side in (A, B, C))
+
+    def einsum(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        np.einsum(a, a_axes, b, b_axes, c_axes, out=c, optimize=False)
+
+    return einsum
+
+
+def _reduce(way: Way) -> Body:
+    pair = way.pair
+    carried, kept = pair.carried(A), pair.carried(C)
+    # The axes that stay, in c's order, then the summed ones.
+    order = tuple(carried.index(i) for i in (*kept, *pair.members(Group.SUM)))
+    summed = tuple(range(len(kept), len(carried)))
+
+    def reduce(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        np.add.reduce(a.transpose(order), axis=summed, dtype=pair.work, out=c)
+
+    return reduce
+
+
+def _copy(way: Way) -> Body:
+    def copy(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        if add:
+            np.add(c, a, out=c, casting="unsafe")
+        else:
+            np.copyto(c, a, casting="unsafe")
+
+    return copy
+
+
+_CORES: dict[Core, Callable[[Way], Body]] = {
+    Core.MATMUL: _matmul,
+    Core.MULTIPLY: _multiply,
+    Core.EINSUM: _einsum,
+    Core.REDUCE: _reduce,
+    Core.COPY: _copy,
+}
+
+
+def _same(array: Any) -> Any:
+    return array
+
+
+def _fuse(pair: Pair, side: int) -> Callable[[Array], Array]:
+    """Makes the view of an array over the fused axes of its step, without a copy."""
+    view = pair.views[side]
+    if view is None:
+        return _same
+    axes = [pair.axes[i] for i in pair.carried(side)]
+    wanted = [i for axis in axes for i in axis.indices]
+    dropped = [i for i in view.indices if i not in set(wanted)]
+    order = tuple(view.indices.index(i) for i in (*dropped, *wanted))
+    return _look(order, tuple(axis.extent for axis in axes), view.extents) or _same
+
+
+def _matrix_look(way: Way, side: int) -> Look:
+    """The view of a whole array as a stack of matrices."""
+    view = way.pair.views[side]
+    assert view is not None
+    axes = way.pair.axes
+    first, second = way.form.matrix(side)
+    batch = [i for i in way.form.batch if side in axes[i].group.value]
+    wanted = [i for n in (*batch, *first, *second) for i in axes[n].indices]
+    dropped = [i for i in view.indices if i not in set(wanted)]
+    order = tuple(view.indices.index(i) for i in (*dropped, *wanted))
+    shape = [axes[i].extent if i in batch else 1 for i in way.form.batch]
+    shape += [prod(axes[i].extent for i in run) for run in (first, second)]
+    while len(shape) > 2 and shape[0] == 1:
+        del shape[0]
+    return _look(order, tuple(shape), view.extents)
+
+
+def _look(order: tuple[int, ...], shape: tuple[int, ...], now: tuple[int, ...]) -> Look:
+    """A transposition and a reshape that copies nothing, or only what is needed of them."""
+    is_ordered = order == tuple(range(len(order)))
+    is_shaped = shape == tuple(now[i] for i in order)
+    if is_ordered and is_shaped:
+        return None
+    if is_shaped:
+        return lambda array: array.transpose(order)
+    if is_ordered:
+        return lambda array: array.reshape(shape, copy=False)
+    return lambda array: array.transpose(order).reshape(shape, copy=False)
+
+
+def _block_matrix(way: Way, side: int) -> Callable[[Array], Array]:
+    """The view of a block as a stack of matrices; its extents may differ from trip to trip."""
+    pair, form = way.pair, way.form
+    carried = pair.carried(side)
+    runs = [(i,) for i in form.batch] + list(form.matrix(side))
+    looped = [i for i in form.looped if i in carried]
+    kept = [[carried.index(i) for i in run if i in carried] for run in runs]
+    order = tuple(carried.index(i) for i in looped) + tuple(i for run in kept for i in run)
+    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+
+    def look(array: Array) -> Array:
+        shape = shapes.get(array.shape)
+        if shape is None:
+            shape = tuple(prod(array.shape[i] for i in run) for run in kept)
+            shapes[array.shape] = shape
+        return array.transpose(order).reshape(shape, copy=False)
+
+    return look
+
+
+def _spread(way: Way, side: int) -> Callable[[Array], Array]:
+    """The view of an operand's block with the axes of c, of length 1 where it lacks one."""
+    pair = way.pair
+    carried, kept = pair.carried(side), pair.carried(C)
+    looped = [i for i in carried if i not in kept]
+    order = tuple(carried.index(i) for i in (*looped, *(i for i in kept if i in carried)))
+    is_ordered = order == tuple(range(len(order)))
+    # One element along each summed axis, and a new axis where c has one that is not carried.
+    picks = (0,) * len(looped) + tuple(slice(None) if i in carried else None for i in kept)
+    if is_ordered and all(pick == slice(None) for pick in picks):
+        return _same
+    # The ellipsis keeps an array where plain integers would give a scalar.
+    return lambda array: array.transpose(order)[(*picks, ...)]

@@ -1,0 +1,84 @@
+"""Rough seconds of the pieces of a step, from constants measured on one core.
+
+The figures only rank ways of one step against each other; they promise nothing about a machine.
+Measured with NumPy 2.4 and OpenBLAS 0.3.31 on one thread of a server core with AVX-512.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from einbound.step.form import Kernel
+
+#: Bound of each buffer when no limit asks for less: packing pays up to the size of a cache.
+DEFAULT_BUFFER_BYTES = 4 * 1024 * 1024
+#: Blocks that are added into their destination stay in half of a second-level cache.
+ACCUMULATE_BYTES = 512 * 1024
+#: Elements that c_einsum's iterator may buffer per array, whatever np.setbufsize says.
+EINSUM_BUFFER_ELEMENTS = 8192
+
+CALL_SECONDS = 1.5e-6
+ITEM_SECONDS = 18e-9
+#: Seconds per byte that comes from or goes to memory behind the caches.
+STREAM_SECONDS = 0.05e-9
+STREAM_FROM_BYTES = 1024 * 1024
+ROW_SECONDS = 3.5e-9
+COPY_BYTE_SECONDS = 0.05e-9
+SCATTERED_SECONDS = 0.9e-9
+#: Multiply-adds per second of gemm on large matrices, by type character.
+GEMM_RATE = {"f": 120e9, "d": 55e9, "F": 28e9, "D": 11e9}
+GEMV_RATE = {"f": 10e9, "d": 5e9, "F": 3.5e9, "D": 1.6e9}
+#: Plain loops: boolean ones stop at the first true product, half goes through float32.
+LOOP_RATE = {"?": 4e9, "e": 0.4e9, "g": 0.3e9, "G": 0.15e9, "O": 0.02e9}
+OTHER_LOOP_RATE = 1.5e9
+BLAS_LOOP_RATE = 0.8e9
+EINSUM_RATE = 3e9
+EINSUM_SCATTERED_RATE = 0.8e9
+
+
+def matmul_seconds(dtype: np.dtype, kernel: Kernel, items: int, m: int, n: int, k: int) -> float:
+    """Seconds of one call of matmul on `items` matrices of m x n x k."""
+    macs = m * n * k
+    if kernel is Kernel.GEMM:
+        # Small extents leave registers of the kernel unused and edges unpacked.
+        filled = m / (m + 2) * n / (n + 2) * k / (k + 4)
+        each = macs / (GEMM_RATE[dtype.char] * filled)
+        moved = (m * k + k * n + m * n) * dtype.itemsize
+        if moved * items > STREAM_FROM_BYTES:
+            each += moved * STREAM_SECONDS
+    elif kernel is Kernel.LOOP:
+        rate = BLAS_LOOP_RATE if dtype.char in GEMM_RATE else loop_rate(dtype)
+        each = macs / rate
+    else:
+        each = macs / GEMV_RATE[dtype.char]
+    return CALL_SECONDS + items * (ITEM_SECONDS + each)
+
+
+def loop_rate(dtype: np.dtype) -> float:
+    """Multiply-adds per second of NumPy's own loops."""
+    return LOOP_RATE.get(dtype.char, OTHER_LOOP_RATE)
+
+
+def copy_seconds(elements: int, run: int, itemsize: int, arrays: int = 2) -> float:
+    """Seconds to pass once over `elements`, of which `run` at a time lie side by side.
+
+    Args:
+        elements: Elements of the result.
+        run: Elements that are contiguous in all arrays; 1 if none are.
+        itemsize: Bytes per element.
+        arrays: Arrays that are read or written.
+    """
+    share = arrays / 2
+    if run <= 1:
+        return elements * SCATTERED_SECONDS * share
+    return share * elements * (ROW_SECONDS / run + itemsize * 2 * COPY_BYTE_SECONDS)
+
+
+def einsum_seconds(dtype: np.dtype, macs: int, is_contiguous: bool) -> float:
+    """Seconds of one call of c_einsum."""
+    if dtype.char in GEMM_RATE:
+        rate = EINSUM_RATE if is_contiguous else EINSUM_SCATTERED_RATE
+        rate *= 8 / dtype.itemsize if is_contiguous else 1
+    else:
+        rate = loop_rate(dtype)
+    return 2 * CALL_SECONDS + macs / rate

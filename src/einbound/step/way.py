@@ -1,0 +1,291 @@
+"""The choice of how one step is done: the cheapest blocked form whose buffers fit their bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from einbound.step import pricing
+from einbound.step.blocked import Block, Buffer, Core, Way
+from einbound.step.blocking import Widths, pack_order, product_order
+from einbound.step.form import Form, Kernel, check_form, forms, is_taken, kernel
+from einbound.step.pair import A, B, C, Group, Pair, nests
+from einbound.step.pricing import DEFAULT_BUFFER_BYTES
+from einbound.step.view import View
+
+__all__ = ["DEFAULT_BUFFER_BYTES", "Way", "pair_way", "sum_way"]
+
+#: No buffer is asked to be smaller than this.
+LEAST_BUFFER_BYTES = 64
+#: A way on views this close to the ideal product ends the search.
+GOOD_ENOUGH = 1.25
+ALL = frozenset({A, B, C})
+
+
+def pair_way(
+    a: View, b: View, c: View, work: np.dtype, *, accumulate: bool, buffer_bytes: int
+) -> Way:
+    """The way to write or add into `c` the product of `a` and `b`.
+
+    Indices that `c` lacks are summed; each of them is in both operands. Strides may be anything.
+
+    Args:
+        a: Layout of the first operand's slice.
+        b: Layout of the second operand's slice.
+        c: Layout of the destination's slice.
+        work: Element type of products and sums; operands of another type are cast.
+        accumulate: Whether the product is added to what `c` holds.
+        buffer_bytes: Bound of each buffer; below 64 it counts as 64.
+
+    Returns:
+        A way with `workspace_bytes` of at most three times the bound.
+
+    Law: `workspace_bytes` is what a run takes at once (tests/test_numpy_step.py).
+    """
+    pair = Pair.of(a, b, c, work)
+    if _is_fill(pair):
+        return _fill(pair, accumulate)
+    task = _Task(pair, accumulate, max(buffer_bytes, LEAST_BUFFER_BYTES))
+    if not pair.members(Group.SUM):
+        return task.multiply()
+    best: Way | None = None
+    good = GOOD_ENOUGH * task.ideal_seconds()
+    for way in task.candidates():
+        if best is None or way.seconds < best.seconds:
+            best = way
+            if not way.packs and not way.always and way.seconds <= good:
+                break
+    assert best is not None, f"no way for {a}, {b} into {c}"
+    if best.core is Core.MATMUL:
+        check_form(pair, best.form, best.fixed)
+    return best
+
+
+def sum_way(a: View, c: View, work: np.dtype, *, accumulate: bool, buffer_bytes: int) -> Way:
+    """The way to write or add into `c` the sum of `a` over the indices that `c` lacks.
+
+    Without such an index it is a copy, in another axis order or type if need be.
+
+    Args:
+        a: Layout of the operand's slice.
+        c: Layout of the destination's slice.
+        work: Element type of sums.
+        accumulate: Whether the sum is added to what `c` holds.
+        buffer_bytes: Bound of each buffer; below 64 it counts as 64.
+    """
+    pair = Pair.of(a, None, c, work)
+    if _is_fill(pair):
+        return _fill(pair, accumulate)
+    task = _Task(pair, accumulate, max(buffer_bytes, LEAST_BUFFER_BYTES))
+    return task.reduce() if pair.members(Group.SUM) else task.copy()
+
+
+def _is_fill(pair: Pair) -> bool:
+    return pair.n_sums == 0 or pair.c.n_elements == 0
+
+
+def _fill(pair: Pair, accumulate: bool) -> Way:
+    return Way(pair, Core.FILL, Form((), (), (), ()), accumulate=accumulate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One step whose way is looked for."""
+
+    pair: Pair
+    accumulate: bool
+    room: int
+
+    def ideal_seconds(self) -> float:
+        """Seconds of one product without copies, batch where all three arrays have an index."""
+        pair = self.pair
+        axes = pair.axes
+        items, m, n, k = (prod(axes[i].extent for i in pair.members(group)) for group in Group)
+        shape = Form((), pair.members(Group.ROW), pair.members(Group.COLUMN), ())
+        kind = kernel(pair, shape, frozenset(), m, n, k)
+        return pricing.matmul_seconds(pair.work, kind, items, m, n, k)
+
+    def candidates(self) -> Iterator[Way]:
+        """Ways that sum something, those without copies first."""
+        pair = self.pair
+        ready = [pair.is_ready(side) for side in (A, B, C)]
+        forced = {side for side in (A, B) if not ready[side]}
+        seen = set()
+        for extra in ((), (A,), (B,), (A, B)):
+            packed = frozenset(forced | set(extra))
+            if packed in seen:
+                continue
+            seen.add(packed)
+            for is_direct in (True, False):
+                if is_direct and (self.accumulate or not ready[C]):
+                    continue
+                arranged = packed if is_direct else packed | {C}
+                for form in forms(pair, ALL - arranged):
+                    yield self.matmul(form, packed, ALL - arranged)
+        yield self.multiply()
+        einsum = self.einsum(frozenset(forced), ready[C])
+        if einsum is not None:
+            yield einsum
+
+    def matmul(self, form: Form, packed: frozenset[int], fixed: frozenset[int]) -> Way:
+        """A matrix product on the arrays `fixed` where they lie and the others in buffers."""
+        always = C not in fixed and not _can_hold(self.pair, form)
+        return self._blocked(Core.MATMUL, form, packed, always, fixed)
+
+    def multiply(self) -> Way:
+        """Products of elements on broadcast views, added over loops of summed indices."""
+        pair = self.pair
+        form = Form(pair.carried(C), (), (), (), pair.members(Group.SUM))
+        return self._blocked(Core.MULTIPLY, form, frozenset(), False, ALL)
+
+    def einsum(self, packed: frozenset[int], is_c_ready: bool) -> Way | None:
+        """NumPy's own einsum, if the buffers that it may take are within the bound."""
+        pair = self.pair
+        if pair.work.hasobject:
+            return None
+        form = Form(pair.carried(C), (), (), pair.members(Group.SUM))
+        way = self._blocked(Core.EINSUM, form, packed, not is_c_ready, ALL - packed)
+        return way if way.workspace_bytes <= 3 * self.room else None
+
+    def reduce(self) -> Way:
+        """A sum of one operand."""
+        pair = self.pair
+        form = Form(pair.carried(C), (), (), pair.members(Group.SUM))
+        always = pair.c.dtype != pair.work
+        return self._blocked(Core.REDUCE, form, frozenset(), always, ALL)
+
+    def copy(self) -> Way:
+        """A copy, or an addition in place."""
+        form = Form(self.pair.carried(C), (), (), ())
+        return self._blocked(Core.COPY, form, frozenset(), False, ALL)
+
+    def _blocked(
+        self, core: Core, form: Form, packed: frozenset[int], always: bool, fixed: frozenset[int]
+    ) -> Way:
+        pair = self.pair
+        size = pair.work.itemsize
+        widths = Widths.of(pair, form)
+        orders = [(side, pack_order(pair, form, side)) for side in sorted(packed)]
+        for _, order in orders:
+            widths.fit(order, self.room // size)
+        is_cut = any(
+            axis.group is Group.SUM and width < axis.extent
+            for axis, width in zip(pair.axes, widths.widths, strict=True)
+        )
+        has_total = is_cut and pair.c.dtype != pair.work
+        adds = is_cut or (self.accumulate and core is not Core.COPY)
+        product = total = None
+        if adds or always:
+            order = product_order(pair, form)
+            room = min(self.room, pricing.ACCUMULATE_BYTES)
+            widths.fit(order, room // (2 if has_total else 1) // size)
+            product = widths.buffer(C, order)
+            total = product if has_total else None
+        packs = tuple(widths.buffer(side, order) for side, order in orders)
+        hidden = _hidden_bytes(core, widths)
+        taken = sum(x.n_bytes for x in (*packs, product, total) if x is not None)
+        blocks = widths.blocks()
+        seconds = _seconds(core, widths, blocks, packs, product, fixed, always or adds)
+        return Way(
+            pair,
+            core,
+            form,
+            blocks,
+            packs,
+            product,
+            total,
+            always,
+            self.accumulate,
+            hidden,
+            taken + hidden,
+            seconds,
+        )
+
+
+def _can_hold(pair: Pair, form: Form) -> bool:
+    """Whether c can take the matrices of a form where it lies, should nothing be added."""
+    axes = pair.axes
+    nested = all(
+        nests(axes[outer], axes[inner], (C,))
+        for run in (form.rows, form.columns)
+        for outer, inner in pairwise(run)
+    )
+    return nested and pair.is_ready(C) and is_taken(pair, form, C)
+
+
+def _hidden_bytes(core: Core, widths: Widths) -> int:
+    """Most bytes that c_einsum's iterator takes: one buffer per array, measured up to two."""
+    if core is not Core.EINSUM:
+        return 0
+    elements = min(prod(widths.widths), pricing.EINSUM_BUFFER_ELEMENTS)
+    return 3 * elements * widths.pair.work.itemsize
+
+
+def _seconds(
+    core: Core,
+    widths: Widths,
+    blocks: tuple[Block, ...],
+    packs: tuple[Buffer, ...],
+    product: Buffer | None,
+    fixed: frozenset[int],
+    is_staged: bool,
+) -> float:
+    pair, size = widths.pair, widths.pair.work.itemsize
+    axes = pair.axes
+    trips = [-(-axes[block.axis].extent // block.width) for block in blocks]
+    n_trips = prod(trips)
+    seconds = n_trips * (_core_seconds(core, widths, fixed) + len(blocks) * pricing.CALL_SECONDS)
+    for pack in packs:
+        depth = max((d + 1 for d, x in enumerate(blocks) if x.axis in pack.order), default=0)
+        run = _shared_run(widths, pack)
+        once = pricing.copy_seconds(prod(pack.extents), run, size)
+        seconds += prod(trips[:depth]) * (once + pricing.CALL_SECONDS)
+    if product is not None and is_staged:
+        run = _shared_run(widths, product)
+        once = pricing.copy_seconds(prod(product.extents), run, size, 3)
+        seconds += n_trips * (once + pricing.CALL_SECONDS)
+    return seconds
+
+
+def _shared_run(widths: Widths, buffer: Buffer) -> int:
+    """Elements that lie side by side both in a buffer and in the array that it stands for."""
+    if not buffer.order:
+        return 1
+    inner = buffer.order[-1]
+    view = widths.pair.views[buffer.side]
+    assert view is not None
+    stride = widths.pair.axes[inner].strides[buffer.side]
+    return widths.widths[inner] if stride == view.dtype.itemsize else 1
+
+
+def _core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
+    pair, form = widths.pair, widths.form
+    if core is Core.MATMUL:
+        m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
+        kind: Kernel = kernel(pair, form, fixed, m, n, k)
+        return pricing.matmul_seconds(pair.work, kind, widths.size(form.batch), m, n, k)
+    elements = prod(widths.widths)
+    run = _inner_run(widths)
+    if core is Core.EINSUM:
+        return pricing.einsum_seconds(pair.work, elements, run > 1)
+    arrays = 3 if core is Core.MULTIPLY else 2
+    return pricing.CALL_SECONDS + pricing.copy_seconds(elements, run, pair.work.itemsize, arrays)
+
+
+def _inner_run(widths: Widths) -> int:
+    """Elements along the longest axis that is contiguous in every array that carries it."""
+    pair = widths.pair
+    best = 1
+    for i, axis in enumerate(pair.axes):
+        strides = [
+            axis.strides[side] == view.dtype.itemsize
+            for side, view in enumerate(pair.views)
+            if view is not None and side in axis.group.value
+        ]
+        if all(strides):
+            best = max(best, widths.widths[i])
+    return best
