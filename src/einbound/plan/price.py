@@ -1,0 +1,399 @@
+"""Fast recount of one order under many nests of loops, temporaries included.
+
+Agrees with `model.Count` where no temporaries are charged; keeps nothing but numbers, so that
+a search can ask thousands of times. What a plan really needs is metered on its schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from math import log
+
+from einbound.expr.network import Network
+from einbound.plan.masks import Steps, Terms, bits, carried_masks
+from einbound.plan.tree import Cut, Tree
+
+# A nominal machine, to rank plans of equal multiply-adds before they are metered.
+_SECONDS_PER_MAC = 5e-11
+_SECONDS_PER_BYTE = 1e-10
+_SECONDS_PER_CALL = 1e-5
+
+
+class Hoist(Enum):
+    """How far out of the loops around its reader a value is produced."""
+
+    #: Out of every loop that it has nothing to do with.
+    FREE = "free"
+    #: Inside all loops: recomputed where a loop repeats it, but held as shortly as possible.
+    INSIDE = "inside"
+    #: Out of loops over indices that it carries, too: made in full and read in slices.
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Nests:
+    """Loops and production levels for one order.
+
+    Attributes:
+        opens: The loops that each step opens, outermost first.
+        hoists: How far out each step's value is produced.
+    """
+
+    opens: tuple[tuple[Cut, ...], ...]
+    hoists: tuple[Hoist, ...]
+
+    @classmethod
+    def none(cls, n_steps: int) -> Nests:
+        """No loops."""
+        return cls(((),) * n_steps, (Hoist.FREE,) * n_steps)
+
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """(step, position) of every loop."""
+        return tuple((s, p) for s, opens in enumerate(self.opens) for p in range(len(opens)))
+
+    def with_opens(self, step: int, opens: tuple[Cut, ...]) -> Nests:
+        """These nests with another nest at one step."""
+        return Nests((*self.opens[:step], opens, *self.opens[step + 1 :]), self.hoists)
+
+    def with_hoist(self, step: int, hoist: Hoist) -> Nests:
+        """These nests with another production level at one step."""
+        return Nests(self.opens, (*self.hoists[:step], hoist, *self.hoists[step + 1 :]))
+
+    def with_width(self, place: tuple[int, int], width: int) -> Nests:
+        """These nests with another width of one loop."""
+        step, position = place
+        opens = self.opens[step]
+        cut = Cut(opens[position].index, width)
+        return self.with_opens(step, (*opens[:position], cut, *opens[position + 1 :]))
+
+    def without(self, place: tuple[int, int]) -> Nests:
+        """These nests without one loop."""
+        step, position = place
+        opens = self.opens[step]
+        return self.with_opens(step, (*opens[:position], *opens[position + 1 :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Bytes that a plan may use, operands not counted; None: any number.
+
+    Attributes:
+        peak_bytes: Result and everything else alive at once.
+        workspace_bytes: What is neither operand nor result.
+    """
+
+    peak_bytes: int | None
+    workspace_bytes: int | None
+
+
+    def less(self, n_bytes: int) -> Limit:
+        """The limit with `n_bytes` set aside."""
+        peak, workspace = self.peak_bytes, self.workspace_bytes
+        return Limit(
+            None if peak is None else peak - n_bytes,
+            None if workspace is None else workspace - n_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Counts of one order under one choice of nests.
+
+    Attributes:
+        peak_bytes: Most bytes of intermediates, temporaries and result alive at once.
+        workspace_bytes: The same without the result.
+        macs: Multiply-adds over all trips.
+        calls: Pairwise products that run.
+        seconds: Rough time on a nominal machine; only ranks plans.
+        live: Of each step, the (peak, workspace) bytes alive when it multiplies.
+    """
+
+    peak_bytes: int
+    workspace_bytes: int
+    macs: int
+    calls: int
+    seconds: float
+    live: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> tuple[int, float, int, int]:
+        """What plans that fit are compared by."""
+        return self.macs, self.seconds, self.calls, self.peak_bytes
+
+    def fits(self, limit: Limit) -> bool:
+        """Whether both limits hold."""
+        peak, workspace = limit.peak_bytes, limit.workspace_bytes
+        return (peak is None or self.peak_bytes <= peak) and (
+            workspace is None or self.workspace_bytes <= workspace
+        )
+
+    def over_bytes(self, limit: Limit) -> int:
+        """Bytes above the limit; 0 if it fits."""
+        over = 0
+        if limit.peak_bytes is not None:
+            over = max(over, self.peak_bytes - limit.peak_bytes)
+        if limit.workspace_bytes is not None:
+            over = max(over, self.workspace_bytes - limit.workspace_bytes)
+        return over
+
+    def excess(self, limit: Limit) -> float:
+        """Sum over all steps of the log by which what is alive there passes the limit.
+
+        Falls with every value that is made smaller, also while the peak is elsewhere.
+        """
+        total = 0.0
+        for peak, workspace in self.live:
+            over = max(
+                peak / max(limit.peak_bytes, 1) if limit.peak_bytes is not None else 0.0,
+                workspace / max(limit.workspace_bytes, 1)
+                if limit.workspace_bytes is not None
+                else 0.0,
+            )
+            if over > 1.0:
+                total += log(over)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A value that waits in a slot."""
+
+    value: int
+    peak: int
+    held: int
+
+
+class Frame:
+    """One order with everything about it that no loop changes.
+
+    Attributes:
+        network: What is contracted.
+        steps: The order.
+        plain_macs: Multiply-adds without loops.
+    """
+
+    def __init__(self, network: Network, steps: Steps, itemsize: int) -> None:
+        self.network = network
+        self.steps = steps
+        self.extents = network.extents
+        self.itemsize = itemsize
+        self.n = n = len(network.inputs)
+        terms = Terms.of(network)
+        self.carried = carried_masks(terms, steps)
+        self.below = list(terms.masks)
+        self.parents = [-1] * (n + len(steps))
+        for step, (left, right) in enumerate(steps):
+            self.below.append(self.below[left] | self.below[right])
+            self.parents[left] = self.parents[right] = n + step
+        self.unions = [self.carried[left] | self.carried[right] for left, right in steps]
+        self.products = [terms.sizes[union] for union in self.unions]
+        self.plain_macs = sum(self.products)
+        self.full = [itemsize * terms.sizes[mask] for mask in self.carried]
+        # Operands are views; one whose private indices are summed first is a value of its own.
+        self.stored = [
+            len(bits(terms.masks[k])) < len(indices) for k, indices in enumerate(network.inputs)
+        ] + [True] * len(steps)
+        self.useful = [self._useful(left, right) for left, right in steps]
+
+    def _useful(self, left: int, right: int) -> int:
+        """The indices below a part that takes memory: cutting others lowers nothing."""
+        return (self.below[left] if self.stored[left] else 0) | (
+            self.below[right] if self.stored[right] else 0
+        )
+
+    def tree(self, nests: Nests) -> Tree:
+        """The plan's record."""
+        _, levels = self.place(nests)
+        n = self.n
+        return Tree(self.network, self.steps, nests.opens, tuple(levels[n:]))
+
+    def place(self, nests: Nests) -> tuple[list[tuple[Cut, ...]], list[int]]:
+        """Of each value, the loops around its product and how many enclose its production."""
+        n, parents = self.n, self.parents
+        inside: list[tuple[Cut, ...]] = [()] * len(parents)
+        levels = [0] * len(parents)
+        for step in range(len(self.steps) - 1, -1, -1):
+            value = n + step
+            reader = parents[value]
+            around = inside[reader] if reader >= 0 else ()
+            if around:
+                level = levels[value] = self._level(value, around, nests.hoists[step])
+                around = around[:level]
+            inside[value] = around + nests.opens[step]
+        for value in range(n if self.steps else 0):
+            around = inside[parents[value]]
+            levels[value] = self._level(value, around, Hoist.FREE)
+            inside[value] = around[: levels[value]]
+        return inside, levels
+
+    def _level(self, value: int, around: tuple[Cut, ...], hoist: Hoist) -> int:
+        level = len(around)
+        if hoist is Hoist.INSIDE:
+            return level
+        stop = self.below[value]
+        if hoist is Hoist.FULL:
+            stop &= ~self.carried[value]
+        while level and not stop >> around[level - 1].index & 1:
+            level -= 1
+        return level
+
+    def size(self, value: int, cuts: tuple[Cut, ...]) -> int:
+        """Bytes of the slice of a value that one trip sees."""
+        size, mask = self.full[value], self.carried[value]
+        for cut in cuts:
+            if mask >> cut.index & 1:
+                size = size // self.extents[cut.index] * cut.width
+        return size
+
+    def macs(self, inside: list[tuple[Cut, ...]]) -> int:
+        """Multiply-adds over all trips of placed loops."""
+        total = 0
+        for step, product in enumerate(self.products):
+            for cut in inside[self.n + step]:
+                if not self.unions[step] >> cut.index & 1:
+                    product *= -(-self.extents[cut.index] // cut.width)
+            total += product
+        return total
+
+    def least_macs(self, nests: Nests) -> int:
+        """Multiply-adds if every loop made two trips: no widths need fewer."""
+        halved = tuple(
+            tuple(Cut(cut.index, -(-self.extents[cut.index] // 2)) for cut in opens)
+            for opens in nests.opens
+        )
+        return self.macs(self.place(Nests(halved, nests.hoists))[0])
+
+    def price(self, nests: Nests, buffer_bytes: int) -> Price:
+        """Counts under `nests`, where accumulation may use `buffer_bytes` at a time."""
+        inside, levels = self.place(nests)
+        return _Walk(self, nests, inside, levels, buffer_bytes).price()
+
+
+class _Walk:
+    """One bottom-up pass over an order: slots, peaks and bytes alive at every product."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        nests: Nests,
+        inside: list[tuple[Cut, ...]],
+        levels: list[int],
+        buffer_bytes: int,
+    ) -> None:
+        self.frame = frame
+        self.nests = nests
+        self.inside = inside
+        self.levels = levels
+        self.buffer_bytes = buffer_bytes
+        n_values = len(inside)
+        self.peaks = [0] * n_values
+        self.escapes: list[dict[int, list[_Item]]] = [{} for _ in range(n_values)]
+        # Where each value is made: (reader whose slot it is in, bytes held there, result among them)
+        self.hosts: list[tuple[int, int, int]] = [(-1, 0, 0)] * n_values
+        self.tops = [0] * n_values
+        self.workspace = 0
+        self.calls = 0
+        self.traffic = 0
+
+    def price(self) -> Price:
+        frame = self.frame
+        for value in range(frame.n):
+            if frame.stored[value] and self._reduced(value):
+                self.peaks[value] = frame.size(value, self.inside[value])
+        for step in range(len(frame.steps)):
+            self._produce(step)
+        macs = frame.macs(self.inside)
+        seconds = (
+            macs * _SECONDS_PER_MAC
+            + self.traffic * _SECONDS_PER_BYTE
+            + self.calls * _SECONDS_PER_CALL
+        )
+        root = len(self.inside) - 1
+        return Price(
+            self.peaks[root], self.workspace, macs, self.calls, seconds, tuple(self._live())
+        )
+
+    def _reduced(self, value: int) -> bool:
+        return self.frame.stored[value]
+
+    def _produce(self, step: int) -> None:
+        frame, value = self.frame, self.frame.n + step
+        inside = self.inside[value]
+        outer = len(inside) - len(self.nests.opens[step])
+        waiting = self._waiting(step, inside)
+        if outer:
+            self.escapes[value] = {j: items for j, items in waiting.items() if j < outer}
+        own = frame.size(value, inside[:outer])
+        result = own if frame.parents[value] < 0 else 0
+        held = peak = workspace = 0
+        for depth in range(outer, len(inside) + 1):
+            alone = held - result if depth > outer else held
+            for item in _in_order(waiting.get(depth, ())):
+                self.hosts[item.value] = (value, held, held - alone)
+                peak = max(peak, held + item.peak)
+                workspace = max(workspace, alone + item.peak)
+                held += item.held
+                alone += item.held
+            if depth == outer:
+                held += own
+        held += self._temporary(step, inside)
+        self.tops[value] = held
+        self.peaks[value] = max(peak, held)
+        self.workspace = max(workspace, held - result)
+        self._tally(step, inside)
+
+    def _waiting(self, step: int, inside: tuple[Cut, ...]) -> dict[int, list[_Item]]:
+        frame = self.frame
+        waiting: dict[int, list[_Item]] = {}
+        for child in frame.steps[step]:
+            if frame.stored[child]:
+                level = self.levels[child]
+                held = frame.size(child, inside[:level])
+                waiting.setdefault(level, []).append(_Item(child, self.peaks[child], held))
+            for level, items in self.escapes[child].items():
+                waiting.setdefault(level, []).extend(items)
+        return waiting
+
+    def _temporary(self, step: int, inside: tuple[Cut, ...]) -> int:
+        """Bytes of a contribution on its way into a value that is added up."""
+        frame, value = self.frame, self.frame.n + step
+        carried = frame.carried[value]
+        if all(carried >> cut.index & 1 for cut in self.nests.opens[step]):
+            return 0
+        return min(self.buffer_bytes, frame.size(value, inside))
+
+    def _tally(self, step: int, inside: tuple[Cut, ...]) -> None:
+        frame, value = self.frame, self.frame.n + step
+        calls = 1
+        for cut in inside:
+            calls *= -(-frame.extents[cut.index] // cut.width)
+        left, right = frame.steps[step]
+        moved = frame.size(left, inside) + frame.size(right, inside) + frame.size(value, inside)
+        self.calls += calls
+        self.traffic += calls * moved
+
+    def _live(self) -> Iterator[tuple[int, int]]:
+        """(peak, workspace) bytes alive at the product of every step, first step first."""
+        n_values = len(self.inside)
+        bases: list[tuple[int, int]] = [(0, 0)] * n_values
+        root = n_values - 1
+        for value in range(root - 1, -1, -1):
+            host, held, result = self.hosts[value]
+            if host >= 0:
+                base, among = bases[host]
+                bases[value] = (base + held, among + result)
+        for value in range(self.frame.n, n_values):
+            base, result = bases[value]
+            top = base + self.tops[value]
+            if value == root:
+                result = self.frame.full[root]
+            yield top, top - result
+
+
+def _in_order(items: list[_Item] | tuple[()]) -> list[_Item] | tuple[()]:
+    """Items of one slot in the order that needs least: by falling difference of peak and held."""
+    if len(items) < 2:
+        return items
+    return sorted(items, key=lambda item: (item.held - item.peak, item.value))

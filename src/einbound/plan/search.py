@@ -1,0 +1,307 @@
+"""A plan within a limit: orders, loops and widths searched together, confirmed by a meter.
+
+Knows nothing of layouts: what a plan needs beside its values comes from the meter that is
+passed in. An exact planner can stand behind the same signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from einbound.expr.network import Network
+from einbound.plan.masks import Steps
+from einbound.plan.nests import Effort, Pool, explore, polished, sliced_at_root
+from einbound.plan.order import N_EXACT, greedy_order, optimal_orders, sliced_orders
+from einbound.plan.price import Frame, Limit
+from einbound.plan.tree import Tree
+from einbound.plan.widths import Candidate, Task
+
+Budget = Limit
+
+#: Buffer sizes below the default that are tried when a plan does not fit, largest first.
+_SMALL_BUFFERS = (1 << 16, 1 << 12, 1 << 8)
+
+
+class Metered(Protocol):
+    """Counts of a plan's real schedule."""
+
+    @property
+    def space_bytes(self) -> int:
+        """Peak of the result and everything else alive at once, operands not counted."""
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Peak of what is neither operand nor result."""
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of all pairwise steps."""
+
+    @property
+    def calls(self) -> int:
+        """Pairwise steps that run."""
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time."""
+
+
+Meter = Callable[[Tree, int], Metered]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The outcome of a search.
+
+    Attributes:
+        tree: The plan: the best that fits, or the one with the smallest peak.
+        buffer_bytes: The buffer it was metered with.
+        metered: Its counts.
+        fits: Whether it keeps the budget.
+        considered: Nests priced and plans metered on the way.
+    """
+
+    tree: Tree
+    buffer_bytes: int
+    metered: Metered
+    fits: bool
+    considered: int
+
+
+def lower_bound(network: Network, itemsize: int) -> int:
+    """Bytes that every plan must hold at once: the result, and one element of a value before it.
+
+    A product of three or more operands has an intermediate, cut to no less than one element
+    while the result receives its contribution. Operands are views and count nothing.
+    """
+    if len(network.inputs) == 1:
+        return 0
+    result = itemsize * prod(network.result_shape)
+    has_intermediate = len(network.inputs) > 2 and all(network.extents)
+    return result + (itemsize if has_intermediate else 0)
+
+
+def search(
+    network: Network,
+    itemsize: int,
+    budget: Budget,
+    meter: Meter,
+    *,
+    orders: tuple[Steps, ...] | None = None,
+    default_buffer_bytes: int,
+    headroom_bytes: int = 0,
+) -> Found:
+    """The plan with the fewest multiply-adds within the budget; ties: seconds, calls, peak.
+
+    Args:
+        network: What is contracted.
+        itemsize: Bytes per element of every value.
+        budget: Bytes that the plan may use, operands not counted.
+        meter: Counts of the real schedule of a tree under a buffer size in bytes.
+        orders: The orders to choose from; None: the planner's own.
+        default_buffer_bytes: Largest buffer of an accumulation or a packed operand.
+        headroom_bytes: Among plans of equal multiply-adds, those are preferred that leave
+            this much of the budget free.
+
+    Returns:
+        A plan with `fits` True, or, only if none was found, the one with the smallest peak.
+
+    Law: equal arguments give equal plans (tests/test_search.py::test_same_input_same_plan).
+    """
+    session = _Session(network, itemsize, budget, meter, headroom_bytes)
+    if budget.peak_bytes is None and budget.workspace_bytes is None:
+        return session.unlimited(orders or _orders(network, 4), default_buffer_bytes)
+    known = orders or _orders(network, _n_best(len(network.inputs)))
+    return session.limited(known, default_buffer_bytes)
+
+
+def _orders(network: Network, n_best: int) -> tuple[Steps, ...]:
+    n = len(network.inputs)
+    if n > N_EXACT:
+        return (greedy_order(network),)
+    found = dict.fromkeys(optimal_orders(network, n_best))
+    if n > 2 and n_best > 4:
+        found |= dict.fromkeys(sliced_orders(network, 2 if n <= 6 else 1))
+    return tuple(found)
+
+
+def _n_best(n: int) -> int:
+    return 16 if n <= 6 else 10 if n <= 8 else 6
+
+
+def _effort(n: int, n_frames: int) -> Effort:
+    """How hard to search one order of `n` operands; less where there are many orders."""
+    if n <= 6:
+        return Effort(n_deep=4, beam=10, n_priced=max(300, 6000 // n_frames))
+    return Effort(n_deep=4, beam=8, n_priced=max(400, 12000 // n_frames))
+
+
+@dataclass(frozen=True, slots=True)
+class _Confirmed:
+    """A plan with what the meter says about it."""
+
+    tree: Tree
+    buffer_bytes: int
+    metered: Metered
+    key: tuple[int, bool, float, int, int]
+    over_bytes: int
+
+
+class _Session:
+    """One search: what it is asked, and the best it has confirmed."""
+
+    def __init__(
+        self,
+        network: Network,
+        itemsize: int,
+        budget: Budget,
+        meter: Meter,
+        headroom_bytes: int,
+    ) -> None:
+        self.network = network
+        self.itemsize = itemsize
+        self.budget = budget
+        self.meter = meter
+        self.headroom_bytes = headroom_bytes
+        self.best: _Confirmed | None = None
+        self.nearest: _Confirmed | None = None
+        self.considered = 0
+        self.metered: dict[tuple[Tree, int], _Confirmed] = {}
+
+    def frames(self, orders: Iterable[Steps]) -> list[Frame]:
+        frames = [Frame(self.network, steps, self.itemsize) for steps in orders]
+        return sorted(frames, key=lambda frame: frame.plain_macs)
+
+    def unlimited(self, orders: tuple[Steps, ...], buffer_bytes: int) -> Found:
+        frames = self.frames(orders)
+        for frame in frames:
+            if frame.plain_macs == frames[0].plain_macs:
+                self.confirm(Tree.plain(self.network, frame.steps), buffer_bytes)
+        return self.found()
+
+    def limited(self, orders: tuple[Steps, ...], default_buffer_bytes: int) -> Found:
+        frames = self.frames(orders)
+        buffers = [b for b in _SMALL_BUFFERS if b < default_buffer_bytes]
+        for buffer_bytes in (default_buffer_bytes, *buffers):
+            if self.headroom_bytes:
+                self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
+            if not self.is_settled(frames):
+                self.attempt(frames, self.budget, buffer_bytes)
+            if self.is_settled(frames) or (self.best and self.is_roomy(buffer_bytes)):
+                break
+        return self.found()
+
+    def is_settled(self, frames: list[Frame]) -> bool:
+        """Whether the best plan repeats nothing."""
+        return self.best is not None and self.best.metered.macs <= frames[0].plain_macs
+
+    def is_roomy(self, buffer_bytes: int) -> bool:
+        """Whether smaller buffers would change little."""
+        room = self.budget.workspace_bytes
+        if self.budget.peak_bytes is not None:
+            left = self.budget.peak_bytes - self.itemsize * prod(self.network.result_shape)
+            room = left if room is None else min(room, left)
+        return room is None or room >= 32 * buffer_bytes
+
+    def attempt(self, frames: list[Frame], limit: Limit, buffer_bytes: int) -> None:
+        """Searches under a limit; where the meter asks for more, again with that set aside."""
+        for _ in range(3):
+            task = Task(limit, buffer_bytes)
+            pool = _collect(frames, task)
+            self.considered += pool.n_priced
+            missing = self.confirm_pool(pool, buffer_bytes, limit)
+            if missing <= 0 or self.metered_out():
+                return
+            limit = limit.less(missing)
+
+    def metered_out(self) -> bool:
+        return len(self.metered) >= _N_METERED
+
+    def confirm_pool(self, pool: Pool, buffer_bytes: int, limit: Limit) -> int:
+        """Meters the best plans; bytes that the nearest one lacked if none fits."""
+        missing: int | None = None
+        tried = pool.candidates[:_N_CONFIRMED] or ([pool.nearest] if pool.nearest else [])
+        for candidate in tried:
+            if missing is not None and missing <= 0 and self.best is not None:
+                if candidate.price.macs > self.best.metered.macs:
+                    break
+            if self.metered_out():
+                break
+            confirmed = self.confirm(candidate.frame.tree(candidate.nests), buffer_bytes)
+            over = confirmed.over_bytes
+            missing = over if missing is None else min(missing, over)
+        return missing if pool.candidates and missing is not None else 0
+
+    def confirm(self, tree: Tree, buffer_bytes: int) -> _Confirmed:
+        """What the meter says, kept if it is the best so far."""
+        known = self.metered.get((tree, buffer_bytes))
+        if known is not None:
+            return known
+        counts = self.meter(tree.check(), buffer_bytes)
+        over = _over(counts, self.budget)
+        tight = _over(counts, self.budget.less(self.headroom_bytes)) > 0
+        key = (counts.macs, tight, counts.seconds, counts.calls, counts.space_bytes)
+        made = _Confirmed(tree, buffer_bytes, counts, key, over)
+        self.metered[tree, buffer_bytes] = made
+        if over <= 0 and (self.best is None or key < self.best.key):
+            self.best = made
+        if self.nearest is None or (over, key) < (self.nearest.over_bytes, self.nearest.key):
+            self.nearest = made
+        return made
+
+    def found(self) -> Found:
+        chosen = self.best or self.nearest
+        assert chosen is not None, "every search meters at least one plan"
+        return Found(
+            chosen.tree,
+            chosen.buffer_bytes,
+            chosen.metered,
+            self.best is not None,
+            self.considered + len(self.metered),
+        )
+
+
+#: Plans metered in one search, and of one pool, at most: a meter costs as much as 50 prices.
+_N_METERED = 56
+_N_CONFIRMED = 8
+
+
+def _over(counts: Metered, limit: Limit) -> int:
+    over = 0
+    if limit.peak_bytes is not None:
+        over = max(over, counts.space_bytes - limit.peak_bytes)
+    if limit.workspace_bytes is not None:
+        over = max(over, counts.workspace_bytes - limit.workspace_bytes)
+    return over
+
+
+def _collect(frames: list[Frame], task: Task) -> Pool:
+    """The plans within a limit on few operands, best first."""
+    pool = Pool([])
+    effort = _effort(frames[0].n, len(frames))
+    n_equal = 0
+    for frame in frames:
+        if pool.macs is not None and frame.plain_macs >= pool.macs:
+            n_equal += 1
+            if frame.plain_macs > pool.macs or n_equal > 3:
+                break
+        explore(frame, task, pool, effort)
+    if pool.macs is None or pool.macs > frames[0].plain_macs:
+        for frame in frames:
+            if pool.macs is None or frame.plain_macs < pool.macs:
+                sliced_at_root(frame, task, pool)
+    for candidate in _leaders(pool):
+        pool.add(polished(candidate, task, pool, 3))
+    return pool
+
+
+def _leaders(pool: Pool) -> list[Candidate]:
+    """The best plan of each of the best orders."""
+    leaders: dict[int, Candidate] = {}
+    for candidate in pool.candidates:
+        if len(leaders) < 3:
+            leaders.setdefault(id(candidate.frame), candidate)
+    return list(leaders.values())

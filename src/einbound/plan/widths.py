@@ -1,0 +1,177 @@
+"""Widths of the loops of a fixed nest: the fewest trips that stay within a limit.
+
+Bytes never grow when a slice gets narrower, so every loop's trips are found by bisection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from einbound.plan.price import Frame, Limit, Nests, Price
+from einbound.plan.tree import Cut
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One order with nests that stay within a limit.
+
+    Attributes:
+        frame: The order.
+        nests: Its loops.
+        price: Its counts.
+    """
+
+    frame: Frame
+    nests: Nests
+    price: Price
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a plan must keep to.
+
+    Attributes:
+        limit: The bytes it may use.
+        buffer_bytes: What an accumulation may use at a time.
+    """
+
+    limit: Limit
+    buffer_bytes: int
+
+    def price(self, frame: Frame, nests: Nests) -> Price:
+        """Counts of the nests under this task's buffer."""
+        return frame.price(nests, self.buffer_bytes)
+
+    def fitting(self, frame: Frame, nests: Nests) -> Price | None:
+        """Counts of the nests if they fit."""
+        price = self.price(frame, nests)
+        return price if price.fits(self.limit) else None
+
+
+def finest(frame: Frame, nests: Nests) -> Nests:
+    """The same loops with one element per trip."""
+    return Nests(
+        tuple(tuple(Cut(cut.index, 1) for cut in opens) for opens in nests.opens), nests.hoists
+    )
+
+
+def widened(frame: Frame, nests: Nests, task: Task, *, thorough: bool) -> Candidate | None:
+    """The loops with the widest slices that fit, or None if even the finest do not.
+
+    Loops compete for the same bytes: several ways of sharing them are tried, and the fewest
+    multiply-adds win.
+
+    Args:
+        frame: The order.
+        nests: The loops; their widths do not matter.
+        task: The limit to keep.
+        thorough: Try every order of widening up to three loops, and even widening of all.
+    """
+    start = finest(frame, nests)
+    if task.fitting(frame, start) is None:
+        return None
+    best: Candidate | None = None
+    for first, order in _ways(frame, start, task, thorough=thorough):
+        found = _widen(frame, first, order, task)
+        if best is None or found.price.key < best.price.key:
+            best = found
+    return best
+
+
+def _ways(
+    frame: Frame, start: Nests, task: Task, *, thorough: bool
+) -> list[tuple[Nests, tuple[Place, ...]]]:
+    by_gain = _by_gain(frame, start)
+    if len(by_gain) < 2:
+        return [(start, by_gain)]
+    even = _evenly(frame, start, task)
+    if not thorough:
+        return [(start, by_gain), (even, by_gain)]
+    orders = (
+        list(permutations(by_gain)) if len(by_gain) <= 3 else [by_gain, tuple(reversed(by_gain))]
+    )
+    return [(first, order) for order in orders for first in (start, even)]
+
+
+def _by_gain(frame: Frame, start: Nests) -> tuple[Place, ...]:
+    """The loops, those first that repeat most work, then the innermost."""
+    def macs_without(place: Place) -> int:
+        step, position = place
+        extent = frame.extents[start.opens[step][position].index]
+        return frame.macs(frame.place(start.with_width(place, extent))[0])
+
+    return tuple(sorted(start.places(), key=lambda p: (macs_without(p), p[0], -p[1])))
+
+
+def _evenly(frame: Frame, start: Nests, task: Task) -> Nests:
+    """All slices widened by the same power of their extents, as far as it fits."""
+    n_powers = 8
+    low, high = 0, n_powers
+    best = start
+    while high - low > 1:
+        power = (low + high) // 2
+        nests = start
+        for step, position in start.places():
+            extent = frame.extents[start.opens[step][position].index]
+            n_trips = max(2, round(extent ** (1 - power / n_powers)))
+            nests = nests.with_width((step, position), _width(extent, n_trips))
+        if task.fitting(frame, nests) is None:
+            high = power
+        else:
+            low, best = power, nests
+    return best
+
+
+def _width(extent: int, n_trips: int) -> int:
+    """The balanced width of a number of trips."""
+    return max(1, -(-extent // n_trips))
+
+
+def _widen(frame: Frame, nests: Nests, order: tuple[Place, ...], task: Task) -> Candidate:
+    dropped: set[Place] = set()
+    for place in order:
+        step, position = place
+        extent = frame.extents[nests.opens[step][position].index]
+        without = nests.with_width(place, extent)
+        if task.fitting(frame, _stripped(frame, without)) is not None:
+            nests = without
+            dropped.add(place)
+        else:
+            nests = _bisect(frame, nests, place, task)
+    bare = _stripped(frame, nests)
+    price = task.fitting(frame, bare)
+    if price is None:
+        # A loop of a single trip still decides when values are made; then it stays.
+        bare, price = nests, task.price(frame, nests)
+    return Candidate(frame, bare, price)
+
+
+def _stripped(frame: Frame, nests: Nests) -> Nests:
+    """The nests without loops of a single trip."""
+    opens = tuple(
+        tuple(cut for cut in opens if cut.width < frame.extents[cut.index])
+        for opens in nests.opens
+    )
+    return Nests(opens, nests.hoists)
+
+
+def _bisect(frame: Frame, nests: Nests, place: Place, task: Task) -> Nests:
+    """The nests with the fewest trips of one loop, at least two, that fit."""
+    step, position = place
+    cut = nests.opens[step][position]
+    extent = frame.extents[cut.index]
+    low, high = 1, -(-extent // cut.width)
+    best = nests
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = nests.with_width(place, _width(extent, middle))
+        if task.fitting(frame, tried) is None:
+            low = middle
+        else:
+            high, best = middle, tried
+    width = best.opens[step][position].width
+    balanced = _width(extent, -(-extent // width))
+    return best.with_width(place, balanced)
