@@ -17,7 +17,7 @@ from einbound.expr.binding import Place, bind
 from einbound.expr.network import Network
 from einbound.expr.subscripts import Places, Span, Term, locate, read
 
-Labels = Sequence[Hashable | EllipsisType]
+Labels = Sequence[Hashable | EllipsisType] | np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,9 @@ def split_arguments(args: Sequence[Any]) -> tuple[Expression, tuple[Any, ...]]:
         return parse(args[0], len(args) - 1), tuple(args[1:])
     if len(args) < 2:
         raise ExpressionError(
-            f"einsum was given {len(args)} arguments and no text; expected the subscripts as text "
-            "and then the operands, or operands that are each followed by a list of labels"
+            f"einsum was given {_count(len(args), 'argument')} and no text; expected the "
+            "subscripts as text and then the operands, or operands that are each followed by a "
+            "list of labels"
         )
     pairs = len(args) // 2 * 2
     output = args[-1] if pairs < len(args) else None
