@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from einbound.run.walk import walk
 from einbound.schedule.cells import Cell, Place
 from einbound.schedule.instructions import Contract, Loop, Schedule, Sum
 from einbound.step.view import View
@@ -88,29 +87,6 @@ class Metered:
     def workspace_bytes(self) -> int:
         """Peak bytes of what is neither operand nor result."""
         return self.workspace.n_bytes
-
-
-def measure_sizes(
-    schedule: Schedule,
-    operands: tuple[View, ...],
-    result: View,
-    work: np.dtype,
-    buffer_bytes: int,
-    result_given: bool,
-) -> Metered:
-    """What one run of `schedule` takes.
-
-    Args:
-        schedule: A valid schedule.
-        operands: The layout of each operand.
-        result: The layout of the result.
-        work: Element type of the stored cells.
-        buffer_bytes: Bound of each buffer of a step.
-        result_given: The caller owns the result, so it is alive from the start.
-    """
-    ops = SizesOps(schedule, result, work, buffer_bytes, result_given)
-    walk(schedule, ops, operands)
-    return ops.metered()
 
 
 @dataclass

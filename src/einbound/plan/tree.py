@@ -8,10 +8,11 @@ Values are numbered: operand k is value k, step s makes value `n_operands + s`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from types import MappingProxyType
 
 from einbound.errors import PlanError
 from einbound.expr.network import Network
@@ -229,8 +230,12 @@ class Tree:
             left.append(self.n_operands + step)
         return tuple(path)
 
-    def with_default_levels(self) -> Tree:
-        """The same loops with every value produced as far out as its indices allow."""
+    def with_default_levels(self, fixed: Mapping[int, int] = MappingProxyType({})) -> Tree:
+        """The same loops with every value produced as far out as its indices allow.
+
+        Args:
+            fixed: Levels of steps that are to be kept as given.
+        """
         levels = [0] * len(self.steps)
         tree = Tree(self.network, self.steps, self.opens, tuple(levels))
         inside: dict[int, tuple[Cut, ...]] = {}
@@ -239,8 +244,10 @@ class Tree:
             around: tuple[Cut, ...] = ()
             if value != tree.root:
                 around = inside[tree.parents[value]]
-                levels[step] = outermost_level(around, tree.below[value])
-                around = around[: levels[step]]
+                levels[step] = fixed.get(step, outermost_level(around, tree.below[value]))
+                around = around[: max(levels[step], 0)]
+            elif step in fixed:
+                levels[step] = fixed[step]
             inside[value] = around + self.opens[step]
         return Tree(self.network, self.steps, self.opens, tuple(levels))
 

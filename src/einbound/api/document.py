@@ -1,0 +1,214 @@
+"""Plans as JSON: a versioned schema, written in full and believed in nothing.
+
+A document holds what a plan is a function of, its tree, and the numbers it promised. Loading
+compiles the tree again and compares; no code in a document ever runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from einbound.api.limits import Limits
+from einbound.api.operands import Layout
+from einbound.api.planning import Made
+from einbound.api.setting import Out, Setting
+from einbound.errors import EinboundError, PlanError
+from einbound.expr.expression import parse, parse_interleaved
+from einbound.expr.expression import Expression
+from einbound.plan.tree import Cut, Tree
+
+SCHEMA = "einbound.plan"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A plan as a document tells it, not yet checked against a fresh reading."""
+
+    setting: Setting
+    tree: Tree
+    buffer_bytes: int
+    promised: dict[str, int]
+
+
+def write_document(made: Made) -> str:
+    """The plan as JSON text; equal plans give equal text.
+
+    Raises:
+        PlanError: A label is neither a string nor an integer, so that JSON could not keep it.
+    """
+    tree = made.executable.tree
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "version": VERSION,
+            **_setting_data(made.setting),
+            "path": made.executable.tree.path,
+            "loops": [
+                {"index": cut.index, "batch_size": cut.width, "node": step}
+                for step, opens in enumerate(tree.opens)
+                for cut in opens
+            ],
+            "levels": tree.levels,
+            "buffer_bytes": made.executable.buffer_bytes,
+            "promised": _promised(made),
+        },
+        indent=1,
+    )
+
+
+def read_document(text: str) -> Loaded:
+    """The plan in JSON text, as far as it can be read without compiling it.
+
+    Raises:
+        PlanError: The text is no such document; the message names the field.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise PlanError(f"the text is no JSON: {error}; expected what plan.to_json() wrote") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise PlanError(f"the document has schema {found!r}; expected {SCHEMA!r}")
+    if data.get("version") != VERSION:
+        raise PlanError(
+            f"the plan has version {data.get('version')!r}; this einbound reads version {VERSION}; "
+            "plan again, or use the einbound that wrote it"
+        )
+    try:
+        return _loaded(data)
+    except EinboundError as error:
+        raise PlanError(f"the plan in the document is illegal: {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise PlanError(f"the document is damaged: {type(error).__name__}: {error}") from None
+
+
+def compare(loaded: Loaded, made: Made) -> None:
+    """Refuse a document whose numbers are not those of its tree.
+
+    Raises:
+        PlanError: A number differs, or a limit is not kept; the message names both numbers.
+    """
+    for name, found in _promised(made).items():
+        said = loaded.promised.get(name)
+        if said != found:
+            raise PlanError(
+                f"the document promises {name} = {said}, its tree has {found} here; plan again"
+            )
+    if not made.fits:
+        raise PlanError("the plan in the document does not keep its own limits; plan again")
+
+
+def _promised(made: Made) -> dict[str, int]:
+    metered = made.executable.metered
+    return {
+        "peak_bytes": made.peak_bytes,
+        "workspace_bytes": metered.workspace_bytes,
+        "macs": metered.macs,
+    }
+
+
+def _setting_data(setting: Setting) -> dict[str, Any]:
+    return {
+        "text": setting.expression.text,
+        "inputs": [[_label(x) for x in _labels(term)] for term in setting.expression.terms],
+        "output": [_label(x) for x in _labels(setting.expression.output)],
+        "operands": [_layout_data(layout) for layout in setting.layouts],
+        "operand_bytes": setting.operand_bytes,
+        "memory_limit": setting.limits.memory_bytes,
+        "workspace_limit": setting.limits.workspace_bytes,
+        "dtype": None if setting.dtype is None else setting.dtype.str,
+        "order": setting.order,
+        "casting": setting.casting,
+        "out": None
+        if setting.out is None
+        else {**_layout_data(setting.out.layout), "overlaps": setting.out.overlaps},
+    }
+
+
+def _labels(term: Any) -> list[Hashable]:
+    labels = list(term.labels)
+    if term.ellipsis is not None:
+        labels.insert(term.ellipsis, ...)
+    return labels
+
+
+def _label(label: Hashable) -> str | int:
+    if label is ...:
+        return "..."
+    if isinstance(label, (str, int)) and not isinstance(label, bool):
+        return label
+    raise PlanError(
+        f"label {label!r} is of type {type(label).__name__}; "
+        "JSON keeps strings and integers only; relabel the expression to save its plan"
+    )
+
+
+def _layout_data(layout: Layout) -> dict[str, Any]:
+    return {
+        "shape": layout.shape,
+        "strides": layout.strides,
+        "dtype": layout.dtype.str,
+        "aligned": layout.aligned,
+    }
+
+
+def _loaded(data: dict[str, Any]) -> Loaded:
+    setting = Setting(
+        expression=_expression(data),
+        layouts=tuple(_layout(each) for each in data["operands"]),
+        operand_bytes=_whole(data["operand_bytes"], "operand_bytes"),
+        limits=Limits(
+            _maybe_whole(data["memory_limit"], "memory_limit"),
+            _maybe_whole(data["workspace_limit"], "workspace_limit"),
+        ),
+        dtype=None if data["dtype"] is None else np.dtype(data["dtype"]),
+        order=data["order"],
+        casting=data["casting"],
+        out=None if data["out"] is None else Out(_layout(data["out"]), bool(data["out"]["overlaps"])),
+    )
+    network = setting.network()
+    plain = Tree.from_path(network, data["path"]) if len(network.inputs) > 1 else Tree.plain(network, ())
+    opens: list[tuple[Cut, ...]] = [()] * len(plain.steps)
+    for loop in data["loops"]:
+        index, width = _whole(loop["index"], "index"), _whole(loop["batch_size"], "batch_size")
+        network.extents[index]
+        opens[_whole(loop["node"], "node")] += (Cut(index, width),)
+    levels = tuple(_whole(level, "levels") for level in data["levels"])
+    if len(levels) != len(plain.steps):
+        raise PlanError(f"{len(levels)} levels are given for {len(plain.steps)} steps")
+    tree = Tree(network, plain.steps, tuple(opens), levels).check()
+    promised = {str(name): _whole(n, str(name)) for name, n in data["promised"].items()}
+    return Loaded(setting, tree, _whole(data["buffer_bytes"], "buffer_bytes"), promised)
+
+
+def _expression(data: dict[str, Any]) -> Expression:
+    text = data["text"]
+    if text is not None:
+        return parse(text, len(data["inputs"]))
+    plain = [[... if x == "..." else x for x in labels] for labels in data["inputs"]]
+    output = [... if x == "..." else x for x in data["output"]]
+    return parse_interleaved(plain, output)
+
+
+def _layout(data: dict[str, Any]) -> Layout:
+    shape = tuple(_whole(n, "shape") for n in data["shape"])
+    strides = tuple(int(n) for n in data["strides"])
+    if len(shape) != len(strides):
+        raise PlanError(f"an operand has {len(shape)} axes and {len(strides)} strides")
+    return Layout(shape, strides, np.dtype(data["dtype"]), bool(data["aligned"]))
+
+
+def _maybe_whole(value: Any, name: str) -> int | None:
+    return None if value is None else _whole(value, name)
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise PlanError(f"{name} is {value!r}; expected a whole number of at least 0")
+    return value

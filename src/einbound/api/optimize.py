@@ -1,0 +1,84 @@
+"""`optimize=` in all its forms, brought to a path or to the planner's own choice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from einbound.errors import ExpressionError
+from einbound.expr.network import Network
+
+Path: TypeAlias = tuple[tuple[int, ...], ...]
+
+#: Names that users of numpy and opt_einsum type; all mean einbound's own search, which is exact
+#: up to ten operands.
+PRESETS = (
+    "auto",
+    "auto-hq",
+    "optimal",
+    "dp",
+    "greedy",
+    "eager",
+    "opportunistic",
+    "random-greedy",
+    "random-greedy-128",
+    "branch-all",
+    "branch-2",
+    "branch-1",
+)
+_MARKER = "einsum_path"
+
+
+def chosen_path(optimize: Any, network: Network) -> Path | None:
+    """The path that `optimize` asks for, or None for the planner's choice.
+
+    Args:
+        optimize: True, False, None, a preset, a pair (preset, limit in elements: ignored, since
+            limits are bytes here), an explicit path with or without numpy's marker, a tree with
+            `get_path()`, or a function (inputs, output, size of each label, limit) -> path.
+        network: What is contracted.
+
+    Raises:
+        ExpressionError: The name of a preset is not known.
+        TypeError: It is something else.
+    """
+    if optimize is None or isinstance(optimize, bool):
+        return None
+    if isinstance(optimize, str):
+        return _preset(optimize)
+    if hasattr(optimize, "get_path"):
+        return _plain(optimize.get_path())
+    if callable(optimize):
+        inputs = [frozenset(term) for term in network.inputs]
+        sizes = dict(enumerate(network.extents))
+        return _plain(optimize(inputs, frozenset(network.output), sizes, None))
+    if isinstance(optimize, Sequence):
+        return _listed(optimize)
+    raise TypeError(
+        f"optimize is {optimize!r}; expected True, False, a preset such as 'auto', a path, a tree "
+        "with get_path(), or a function that returns a path"
+    )
+
+
+def _preset(name: str) -> None:
+    if name not in PRESETS:
+        raise ExpressionError(f"optimize={name!r} is not known; expected one of {', '.join(PRESETS)}")
+
+
+def _listed(entries: Sequence[Any]) -> Path | None:
+    entries = list(entries)
+    if entries and isinstance(entries[0], str):
+        if entries[0] == _MARKER:
+            return _plain(entries[1:])
+        if len(entries) == 2 and isinstance(entries[1], (int, float)):
+            _preset(entries[0])
+            return None
+    if not all(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in entries):
+        raise TypeError(
+            f"optimize is {entries!r}; expected a path: a list of tuples of operand positions"
+        )
+    return _plain(entries)
+
+
+def _plain(path: Any) -> Path:
+    return tuple(tuple(int(place) for place in entry) for entry in path)

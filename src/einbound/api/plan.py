@@ -1,0 +1,331 @@
+"""The public plan: what will be computed, what it takes, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from einbound.api.document import compare, read_document, write_document
+from einbound.api.handwritten import build_tree
+from einbound.api.limits import Limits
+from einbound.api.operands import Layout, see, union_bytes
+from einbound.api.optimize import chosen_path
+from einbound.api.planning import Made, compiled, planned, refused
+from einbound.api.rows import report_of
+from einbound.api.setting import Setting, check_out, out_of, setting_of
+from einbound.backends.sizes import Metered
+from einbound.errors import BackendError, ExpressionError
+from einbound.expr.expression import split_arguments
+from einbound.expr.network import Network
+from einbound.plan.tree import Loop
+from einbound.report.progress import reporting
+from einbound.report.text import explanation, plan_table
+from einbound.run.meter import meter
+from einbound.step.pricing import DEFAULT_BUFFER_BYTES
+
+Array = NDArray[Any]
+ProgressLike = bool | Callable[[int, int], object] | None
+
+
+class Plan:
+    """A contraction that is planned, metered and ready to run.
+
+    Made by `einbound.plan`, `Plan.build` or `Plan.from_json`. It depends on shapes, layouts,
+    dtypes and limits, never on values; calling it is safe in threads.
+    """
+
+    __slots__ = ("_again", "_made")
+
+    def __init__(self, made: Made) -> None:
+        self._made = made
+        self._again = lru_cache(maxsize=16)(self._plan_again)
+
+    @property
+    def fits(self) -> bool:
+        """Every limit is kept."""
+        return self._made.fits
+
+    @property
+    def proven(self) -> bool:
+        """No plan that keeps the limits has fewer multiply-adds."""
+        return self._made.proven
+
+    # what it is -----------------------------------------------------------------------------
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes of arrays alive at once: operands, intermediates, buffers, result."""
+        return self._made.peak_bytes
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Most bytes alive at once of what is neither operand nor result."""
+        return self._made.executable.metered.workspace_bytes
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Constant bound of interpreter objects and NumPy's ufunc buffers, beside `peak_bytes`."""
+        return self._made.executable.overhead_bytes
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of all pairwise steps, over all trips."""
+        return self._made.executable.metered.macs
+
+    @property
+    def seconds(self) -> float:
+        """Rough estimate of the run time."""
+        return self._made.executable.metered.seconds
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The batch loops, outermost first for each step, the last step first."""
+        return self._made.executable.tree.loops
+
+    @property
+    def levels(self) -> dict[int, int]:
+        """For each step, how many of the loops around its reader are open at its production."""
+        return dict(enumerate(self._made.executable.tree.levels))
+
+    @property
+    def path(self) -> tuple[tuple[int, ...], ...]:
+        """The order as an opt_einsum path."""
+        return self._made.executable.tree.path
+
+    @property
+    def tree(self) -> object:
+        """The order as nested tuples of operand numbers."""
+        return self._made.executable.tree.nested
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes that the operands cover; ranges that they share count once."""
+        return self._made.setting.operand_bytes
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result."""
+        return self._made.executable.job.result.nbytes
+
+    def meter(self) -> Metered:
+        """A fresh reading of what a run takes, from a walk over sizes."""
+        ready = self._made.executable
+        job = ready.job
+        return meter(
+            ready.schedule, job.operands, job.result, job.work, ready.buffer_bytes, job.result_given
+        )
+
+    def explain(self) -> str:
+        """The plan with its reasons: order, ways, loops and what they bought, the peak."""
+        return explanation(report_of(self._made))
+
+    def __str__(self) -> str:
+        return plan_table(report_of(self._made))
+
+    def __repr__(self) -> str:
+        return (
+            f"<einbound.Plan {self._made.setting.expression} peak_bytes={self.peak_bytes} "
+            f"macs={self.macs} loops={len(self.loops)}>"
+        )
+
+    # how it is kept -------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The plan as text in a versioned schema."""
+        return write_document(self._made)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan in `text`, checked in full; nothing runs.
+
+        Raises:
+            PlanError: The text is no plan, or its numbers are not those of its tree.
+        """
+        loaded = read_document(text)
+        made = compiled(loaded.setting, loaded.tree, loaded.buffer_bytes)
+        compare(loaded, made)
+        return cls(made)
+
+    @classmethod
+    def build(
+        cls,
+        *args: Any,
+        path: Sequence[Sequence[int]] | None = None,
+        loops: Iterable[Loop] = (),
+        levels: Mapping[int, int] | None = None,
+        memory_limit: int | str | None = None,
+        workspace_limit: int | str | None = None,
+        buffer_bytes: int = DEFAULT_BUFFER_BYTES,
+        dtype: DTypeLike | Sequence[DTypeLike] | None = None,
+    ) -> Plan:
+        """The plan that the caller wrote down, checked and metered.
+
+        Args:
+            args: Expression and operands, as for `einbound.plan`.
+            path: An opt_einsum path; None for the order that is planned without a limit.
+            loops: Batch loops; those of one step stand outermost first.
+            levels: For a step, how many of the loops around its reader are open when it is
+                produced; default: as far out as its indices allow.
+            memory_limit: Bound of `peak_bytes`.
+            workspace_limit: Bound of `workspace_bytes`.
+            buffer_bytes: Bound of each accumulation or packing buffer.
+            dtype: For operands given as shapes: one dtype, or one for each.
+
+        Raises:
+            PlanError: The path, a loop or a level is illegal.
+            BudgetError: The plan does not keep a limit.
+
+        Example:
+            >>> import einbound as eb
+            >>> plan = eb.Plan.build("ab,bc,cd->ad", (8, 16), (16, 8), (8, 16),
+            ...                      path=[(0, 1), (0, 1)], loops=[eb.Loop("c", 1, 4)])
+            >>> plan.macs
+            2048
+        """
+        expression, operands = split_arguments(args)
+        limits = Limits.parse(memory_limit, workspace_limit)
+        setting = setting_of(expression, operands, limits, dtype=dtype)
+        tree = build_tree(setting.network(), path, tuple(loops), levels or {})
+        made = compiled(setting, tree, buffer_bytes)
+        if not made.fits:
+            raise refused(made)
+        return cls(made)
+
+    # how it runs ----------------------------------------------------------------------------
+
+    def __call__(
+        self, *operands: Any, out: Array | None = None, progress: ProgressLike = None
+    ) -> Any:
+        """The result of the contraction.
+
+        Args:
+            operands: The arrays. Where shapes, layouts or dtypes differ from what was planned, a
+                plan within the same limits is made before anything is allocated.
+            out: Array for the result.
+            progress: True for a progress bar (needs rich), or a function of (done, total).
+
+        Raises:
+            BudgetError: The arrays need another plan, and none keeps the limits.
+        """
+        arrays = tuple([a if type(a) is np.ndarray else np.asarray(a) for a in operands])
+        return self._for(arrays, out)._run(arrays, out, progress)
+
+    def _for(self, arrays: tuple[Array, ...], out: Array | None) -> Plan:
+        """This plan, or one within the same limits for arrays of another kind."""
+        setting = self._made.setting
+        layouts = tuple([Layout.of(a) for a in arrays])
+        # Without a limit nothing depends on how operands share memory.
+        n_bytes = union_bytes(arrays) if setting.limits.is_set else setting.operand_bytes
+        as_planned = layouts == setting.layouts and n_bytes <= setting.operand_bytes
+        if out is None and setting.out is None and as_planned:
+            return self
+        if len(arrays) != len(setting.layouts):
+            raise ExpressionError(
+                f"the plan was called with {len(arrays)} operands; expected {len(setting.layouts)}",
+                setting.expression.text,
+            )
+        given = None if out is None else out_of(out, arrays)
+        return self._again(
+            replace(setting, layouts=layouts, operand_bytes=union_bytes(arrays), out=given)
+        )
+
+    def _plan_again(self, setting: Setting) -> Plan:
+        """This plan's tree if it keeps the limits of the new setting, else a new plan."""
+        ready = self._made.executable
+        if setting.network() == ready.job.network:
+            made = compiled(setting, ready.tree, ready.buffer_bytes)
+            if made.fits:
+                return Plan(replace(made, proven=self.proven))
+        return Plan(planned(setting))
+
+    def _run(self, arrays: tuple[Array, ...], out: Array | None, progress: ProgressLike) -> Any:
+        ready = self._made.executable
+        network = ready.job.network
+        if out is not None:
+            check_out(out, network)
+        seen = [see(a, access) for a, access in zip(arrays, network.accesses, strict=True)]
+        if out is None and _is_view(network):
+            order = [network.inputs[0].index(i) for i in network.output]
+            return _scalar(seen[0].transpose(order))
+        with reporting(progress) as callback:
+            result = ready.run(seen, out, callback)
+        if out is not None:
+            return out
+        if ready.job.result.indices != network.output:
+            result = result.transpose([ready.job.result.indices.index(i) for i in network.output])
+        return _scalar(result)
+
+
+def plan(
+    *args: Any,
+    memory_limit: int | str | None = None,
+    workspace_limit: int | str | None = None,
+    backend: str | None = None,
+    optimize: Any = "auto",
+    dtype: DTypeLike | Sequence[DTypeLike] | None = None,
+    same: Iterable[tuple[int, int]] = (),
+    order: str = "K",
+    casting: str = "safe",
+) -> Plan:
+    """The plan of a contraction, from arrays or from shapes alone.
+
+    Args:
+        args: `(text, operand, ...)` or `(operand, labels, ..., [output labels])`; an operand is
+            an array or a shape (a tuple of ints).
+        memory_limit: Bound of everything alive at once, operands and result included: bytes,
+            "512MiB", "1.5GB", or "80%" of what is available now.
+        workspace_limit: Bound of what is neither operand nor result.
+        backend: "numpy" or None.
+        optimize: "auto", "greedy", "optimal", True or False (all: einbound's own choice), an
+            opt_einsum path, a cotengra tree, or a function (inputs, output, sizes, limit) -> path.
+        dtype: For operands given as shapes: one dtype, or one for each; default float64.
+        same: Pairs of operand numbers that will be the same array.
+        order: Memory order of the result, as numpy.einsum has it.
+        casting: Which casts are allowed.
+
+    Returns:
+        A plan with `peak_bytes <= memory_limit` and `workspace_bytes <= workspace_limit`.
+
+    Raises:
+        ExpressionError: Text, labels or shapes are wrong.
+        BudgetError: No plan within the limit was found, after a search for the least peak.
+
+    Example:
+        >>> import einbound as eb
+        >>> p = eb.plan("ij,jk,kl->il", (64, 256), (256, 256), (256, 64), workspace_limit=10_000)
+        >>> p.fits, p.workspace_bytes <= 10_000
+        (True, True)
+    """
+    check_backend(backend)
+    expression, operands = split_arguments(args)
+    limits = Limits.parse(memory_limit, workspace_limit)
+    setting = setting_of(
+        expression, operands, limits, dtype=dtype, same=same, order=order, casting=casting
+    )
+    path = chosen_path(optimize, setting.network())
+    return Plan(planned(replace(setting, path=path)))
+
+
+def check_backend(backend: str | None) -> None:
+    """Refuse a backend that is not there.
+
+    Raises:
+        BackendError: It is not known.
+    """
+    if backend not in (None, "numpy", "auto"):
+        raise BackendError(f"backend {backend!r} is not known; expected 'numpy' or None")
+
+
+def _is_view(network: Network) -> bool:
+    """Whether the result is one operand with its axes permuted, as numpy.einsum views it."""
+    return len(network.inputs) == 1 and len(network.inputs[0]) == len(network.output)
+
+
+def _scalar(result: Array) -> Any:
+    """The result as numpy.einsum returns it: a scalar if it has no axes."""
+    return result if result.ndim else result[()]

@@ -1,0 +1,133 @@
+"""The report of a made plan: what `report.text` prints, filled from the meter's reading."""
+
+from __future__ import annotations
+
+from math import prod
+
+from einbound.api.limits import describe_cell
+from einbound.api.planning import Made, compiled
+from einbound.backends.sizes import StepCount
+from einbound.expr.network import Network
+from einbound.plan.tree import Loop, Tree
+from einbound.report.text import AliveRow, LimitRow, LoopRow, PlanReport, StepRow
+from einbound.step.blocked import Core
+
+
+def report_of(made: Made) -> PlanReport:
+    """All that is said about a plan."""
+    ready, setting = made.executable, made.setting
+    tree, metered = ready.tree, ready.metered
+    plain = compiled(setting, Tree.plain(tree.network, tree.steps), ready.buffer_bytes)
+    return PlanReport(
+        expression=str(setting.expression),
+        dtype=str(ready.job.work),
+        steps=tuple(_step_row(tree, step, metered.steps[step]) for step in sorted(metered.steps)),
+        loops=tuple(_loop_row(loop) for loop in tree.loops),
+        macs=metered.macs,
+        peak_bytes=made.peak_bytes,
+        operands_bytes=setting.operand_bytes,
+        result_bytes=ready.job.result.nbytes,
+        workspace_bytes=metered.workspace_bytes,
+        overhead_bytes=ready.overhead_bytes,
+        plain_peak_bytes=plain.peak_bytes,
+        plain_macs=plain.executable.metered.macs,
+        peak_at=_moment(tree, metered.space.step),
+        alive=_alive(made),
+        limits=_limits(made),
+        fits=made.fits,
+        proven=made.proven,
+    )
+
+
+def contraction(tree: Tree, step: int) -> str:
+    """One step as einsum text, from the caller's labels."""
+    left, right = tree.steps[step]
+    network = tree.network
+    names = [network.name(_order(tree, value)) for value in (left, right, tree.n_operands + step)]
+    separator = "," if all(len(str(label)) == 1 for label in network.labels) else " ; "
+    return f"{names[0]}{separator}{names[1]}->{names[2]}"
+
+
+def _order(tree: Tree, value: int) -> tuple[int, ...]:
+    return tree.network.output if value == tree.root else tree.carried[value]
+
+
+def _step_row(tree: Tree, step: int, count: StepCount) -> StepRow:
+    way = count.way
+    assert way is not None, "a metered step has a way"
+    widths = {block.axis: block.width for block in way.blocks}
+
+    def size(axes: tuple[int, ...]) -> int:
+        return prod(widths.get(i, way.pair.axes[i].extent) for i in axes)
+
+    form = way.form
+    return StepRow(
+        step=step,
+        contraction=contraction(tree, step),
+        way=_way_name(way.core, bool(way.packs), way.describe()),
+        batch=size(form.batch),
+        m=size(form.rows),
+        n=size(form.columns),
+        k=size(form.sums),
+        macs=count.macs,
+        runs=count.calls,
+        workspace_bytes=count.workspace_bytes,
+        result_bytes=_stored_bytes(tree, step, way.pair.work.itemsize),
+    )
+
+
+def _way_name(core: Core, packs: bool, line: str) -> str:
+    name = f"pack, {core.value}" if packs else core.value
+    return f"{name}, add" if "then add" in line else name
+
+
+def _stored_bytes(tree: Tree, step: int, itemsize: int) -> int:
+    """Bytes of the value as it is stored: sliced by the loops around its production."""
+    value = tree.n_operands + step
+    widths = {cut.index: cut.width for cut in tree.around(value)}
+    extents = tree.network.extents
+    return itemsize * prod(widths.get(i, extents[i]) for i in tree.carried[value])
+
+
+def _loop_row(loop: Loop) -> LoopRow:
+    assert loop.role is not None
+    assert loop.combine is not None
+    return LoopRow(
+        str(loop.index),
+        loop.role,
+        loop.combine,
+        loop.extent,
+        loop.batch_size,
+        loop.n_batches,
+        loop.node,
+    )
+
+
+def _moment(tree: Tree, step: int | None) -> str:
+    if step is None:
+        return "memory set aside for a value"
+    return f"step {step}, {contraction(tree, step)}"
+
+
+def _alive(made: Made) -> tuple[AliveRow, ...]:
+    ready = made.executable
+    network: Network = ready.job.network
+    peak = ready.metered.space
+    rows = [AliveRow(f"{len(network.inputs)} operands", made.setting.operand_bytes)]
+    for alive in peak.alive:
+        name = describe_cell(ready.schedule.cells[alive.cell], ready.tree)
+        rows.append(AliveRow(name, alive.n_bytes))
+    if peak.workspace_bytes:
+        rows.append(AliveRow(f"buffers of step {peak.step}", peak.workspace_bytes))
+    return tuple(rows)
+
+
+def _limits(made: Made) -> tuple[LimitRow, ...]:
+    limits, metered = made.setting.limits, made.executable.metered
+    rows = (
+        ("memory_limit", limits.memory_bytes, made.peak_bytes),
+        ("workspace_limit", limits.workspace_bytes, metered.workspace_bytes),
+    )
+    return tuple(
+        LimitRow(name, str(limit), limit, used) for name, limit, used in rows if limit is not None
+    )

@@ -1,0 +1,186 @@
+"""Everything that a plan is a function of, and the job that follows from it.
+
+Hashable, so that equal calls find the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from einbound.api.limits import Limits
+from einbound.api.operands import Array, Layout, union_bytes
+from einbound.errors import DTypeError, ExpressionError
+from einbound.expr.expression import Expression
+from einbound.expr.network import Network
+from einbound.run.executable import Job
+from einbound.step.dtypes import Dtypes, resolve
+from einbound.step.memory_order import result_axis_order
+from einbound.step.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """The caller's result array: its layout, and whether it overlaps an operand."""
+
+    layout: Layout
+    overlaps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What decides a plan.
+
+    Attributes:
+        expression: The labels.
+        layouts: The layout of each operand.
+        operand_bytes: Bytes that the operands cover; ranges that they share count once.
+        limits: The byte limits.
+        steps: A given order, as pairs of values; None for the planner's choice.
+        dtype: Dtype to compute in, or None for the common one.
+        order: Memory order of a new result: "K", "A", "C" or "F".
+        casting: Which casts are allowed.
+        out: The caller's result array, if any.
+    """
+
+    expression: Expression
+    layouts: tuple[Layout, ...]
+    operand_bytes: int
+    limits: Limits = Limits()
+    path: tuple[tuple[int, ...], ...] | None = None
+    dtype: np.dtype[Any] | None = None
+    order: str = "K"
+    casting: str = "safe"
+    out: Out | None = None
+
+    def network(self) -> Network:
+        """The network of the operands' shapes."""
+        return self.expression.bind([layout.shape for layout in self.layouts])
+
+    def dtypes(self) -> Dtypes:
+        """The dtypes of operands, intermediates and result.
+
+        Raises:
+            DTypeError: A dtype or a cast is not allowed, or a limit is asked for objects.
+        """
+        out_dtype = None if self.out is None else self.out.layout.dtype
+        given = [layout.dtype for layout in self.layouts]
+        dtypes = resolve(given, self.dtype, self.casting, out_dtype)
+        if self.limits.is_set and not dtypes.has_known_bytes:
+            raise DTypeError(
+                "a byte limit was given for operands of dtype object, whose elements take memory "
+                "that no shape tells; expected a numeric dtype; convert the operands, or give no limit"
+            )
+        return dtypes
+
+    def job(self, network: Network, dtypes: Dtypes) -> Job:
+        """The layouts that a schedule is made for."""
+        views = tuple(
+            layout.view(access, indices)
+            for layout, access, indices in zip(
+                self.layouts, network.accesses, network.inputs, strict=True
+            )
+        )
+        if self.out is not None:
+            layout = self.out.layout
+            result = View(network.output, layout.shape, layout.strides, layout.dtype)
+            return Job(network, views, result, dtypes.work, True, self.out.overlaps)
+        on_result = set(network.output)
+        summed = [i for i in range(len(network.extents)) if i not in on_result]
+        indices = result_axis_order(self.order, network.output, views, tuple(summed))
+        extents = tuple(network.extents[i] for i in indices)
+        result = View.contiguous(indices, extents, dtypes.result)
+        return Job(network, views, result, dtypes.work)
+
+
+def setting_of(
+    expression: Expression,
+    operands: Sequence[Any],
+    limits: Limits,
+    *,
+    dtype: DTypeLike | Sequence[DTypeLike] | None = None,
+    same: Iterable[tuple[int, int]] = (),
+    order: str = "K",
+    casting: str = "safe",
+) -> Setting:
+    """The setting of a call with arrays, shapes, or a mixture of both."""
+    shapes = [_shape_of(operand) for operand in operands]
+    if all(shape is None for shape in shapes):
+        arrays = [np.asarray(operand) for operand in operands]
+        layouts = tuple(Layout.of(a) for a in arrays)
+        forced = None if dtype is None else np.dtype(dtype)  # type: ignore[arg-type]
+        return Setting(
+            expression, layouts, union_bytes(arrays), limits, None, forced, order, casting
+        )
+    layouts = tuple(
+        Layout.of(np.asarray(operand)) if shape is None else Layout.fresh(shape, kind)
+        for operand, shape, kind in zip(operands, shapes, _dtypes(dtype, len(shapes)), strict=True)
+    )
+    return Setting(expression, layouts, _planned_bytes(layouts, same), limits, None, None, order, casting)
+
+
+def _shape_of(operand: Any) -> tuple[int, ...] | None:
+    """The shape that `operand` is, or None if it is an array."""
+    if isinstance(operand, tuple) and all(
+        isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in operand
+    ):
+        return tuple(int(n) for n in operand)
+    return None
+
+
+def _dtypes(dtype: Any, n_operands: int) -> list[np.dtype[Any]]:
+    if dtype is None:
+        return [np.dtype(np.float64)] * n_operands
+    if isinstance(dtype, (list, tuple)):
+        if len(dtype) != n_operands:
+            raise ExpressionError(
+                f"dtype names {len(dtype)} dtypes for {n_operands} operands; "
+                "expected one for all, or one each"
+            )
+        return [np.dtype(each) for each in dtype]
+    return [np.dtype(dtype)] * n_operands
+
+
+def _planned_bytes(layouts: tuple[Layout, ...], same: Iterable[tuple[int, int]]) -> int:
+    first = list(range(len(layouts)))
+    for left, right in same:
+        for operand in (left, right):
+            if not 0 <= operand < len(layouts):
+                raise ExpressionError(
+                    f"same names operand {operand}; there are operands 0 to {len(layouts) - 1}"
+                )
+        if layouts[left] != layouts[right]:
+            raise ExpressionError(
+                f"same says that operands {left} and {right} are one array, but their shapes or "
+                f"dtypes differ: {layouts[left].shape} and {layouts[right].shape}"
+            )
+        low, high = sorted((first[left], first[right]))
+        first = [low if f == high else f for f in first]
+    return sum(layouts[k].n_bytes for k in set(first))
+
+
+def out_of(out: Array, arrays: Sequence[Array]) -> Out:
+    """The layout of the caller's result array and whether it overlaps an operand."""
+    return Out(Layout.of(out), any(np.may_share_memory(out, a) for a in arrays))
+
+
+def check_out(out: Array, network: Network) -> None:
+    """Refuse a result array of the wrong kind.
+
+    Raises:
+        TypeError: It is no array.
+        ExpressionError: Its shape is not the result's, or it cannot be written.
+    """
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is of type {type(out).__name__}; expected a numpy array")
+    if out.shape != network.result_shape:
+        raise ExpressionError(
+            f"out has shape {out.shape}; the result has shape {network.result_shape}; "
+            "give an array of that shape"
+        )
+    if not out.flags.writeable:
+        raise ExpressionError("out is read-only; give an array that can be written")

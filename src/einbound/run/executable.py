@@ -1,0 +1,175 @@
+"""A tree made ready to run on operands of one layout: schedule, meter reading, kernels.
+
+Compiled once per plan and layout; running it changes nothing in it, so threads may share it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from einbound.backends.numpy_ops import Kernels, NumpyOps
+from einbound.backends.sizes import Metered
+from einbound.expr.network import Network
+from einbound.plan.tree import Tree
+from einbound.run.allocator import Allocator
+from einbound.run.meter import meter
+from einbound.run.walk import Progress, walk
+from einbound.schedule.instructions import Alloc, Contract, Schedule
+from einbound.schedule.layouts import value_orders
+from einbound.schedule.lower import lower
+from einbound.schedule.validate import validate
+from einbound.step.view import View
+
+Array = NDArray[Any]
+
+#: Interpreter objects of one run: the walk's tables, NumPy's ufunc buffers, kernels compiled on
+#: the first call. Per cell: a view with its shape and strides, and its entry in the tables.
+RUN_OVERHEAD_BYTES = 64 * 1024
+CELL_OVERHEAD_BYTES = 2 * 1024
+
+#: Elements per ufunc buffer during a run. NumPy's default of 8192 takes up to 128 KiB unseen for
+#: each addition on a strided block, and was slower there (NumPy 2.4.6, rows of 4 to 700).
+UFUNC_BUFFER_ELEMENTS = 512
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that decides a schedule besides the tree.
+
+    Attributes:
+        network: What is contracted.
+        operands: The layout of each operand, one axis per index.
+        result: The layout of the result; its axes stand in the order of its memory.
+        work: Element type in which values are computed and stored.
+        result_given: The caller owns the result's memory.
+        apart: The result's memory overlaps an operand, so it is written at the very end.
+    """
+
+    network: Network
+    operands: tuple[View, ...]
+    result: View
+    work: np.dtype
+    result_given: bool = False
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A schedule with all that running it needs.
+
+    Attributes:
+        job: What it was made for.
+        tree: The tree.
+        buffer_bytes: Bound of each buffer of a step.
+        schedule: The valid schedule.
+        metered: What a run takes.
+    """
+
+    job: Job
+    tree: Tree
+    buffer_bytes: int
+    schedule: Schedule
+    metered: Metered
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The compiled ways, filled as slices of new shapes appear."""
+        return Kernels(self.schedule, self.job.work, self.buffer_bytes)
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Bound of interpreter objects and ufunc buffers that a run takes beside its arrays."""
+        return RUN_OVERHEAD_BYTES + CELL_OVERHEAD_BYTES * len(self.schedule.cells)
+
+    @property
+    def is_one_product(self) -> bool:
+        """The schedule is a single product of whole operands, without workspace."""
+        body = self.schedule.body
+        plain = len(body) == 2 and isinstance(body[0], Alloc) and isinstance(body[1], Contract)
+        return plain and self.metered.workspace_bytes == 0
+
+    def new_result(self) -> Array:
+        """An array for the result, its axes in the order of its memory."""
+        return np.empty(self.job.result.extents, self.job.result.dtype)
+
+    def run(
+        self,
+        operands: Sequence[Array],
+        result: Array | None = None,
+        progress: Progress | None = None,
+    ) -> Array:
+        """The result, its axes in the order of its memory.
+
+        Args:
+            operands: Arrays with exactly the layouts of the job.
+            result: The caller's array, if the job says that it is given.
+            progress: Called with (trips done, trips in all).
+        """
+        if self.job.work.hasobject:
+            # Arithmetic of objects may depend on the caller's context (decimal), so it stays.
+            return self._walk(operands, result, progress)
+        if progress is not None:
+            progress = _in_own_context(progress)
+        return _QUIET.copy().run(self._walk, operands, result, progress)
+
+    def _walk(
+        self, operands: Sequence[Array], result: Array | None, progress: Progress | None
+    ) -> Array:
+        allocator = Allocator(self.metered.workspace_bytes)
+        make = self.new_result if result is None else lambda: result
+        ops = NumpyOps(self.kernels, allocator.take, allocator.give, make)
+        return walk(self.schedule, ops, operands, progress)
+
+
+def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
+    """The executable of a legal tree.
+
+    Args:
+        job: What to compute, on which layouts.
+        tree: In which order, inside which loops.
+        buffer_bytes: Bound of each buffer of a step.
+    """
+    orders = value_orders(
+        tree, job.operands, job.result.indices, work=job.work, buffer_bytes=buffer_bytes
+    )
+    narrow_sums = job.result.dtype != job.work and bool(tree.steps) and _sums_at_root(tree)
+    schedule = validate(
+        lower(
+            tree,
+            orders,
+            job.result.indices,
+            itemsize=job.work.itemsize,
+            staged=job.apart or narrow_sums,
+        )
+    )
+    metered = meter(
+        schedule, job.operands, job.result, job.work, buffer_bytes, job.result_given
+    )
+    return Executable(job, tree, buffer_bytes, schedule, metered)
+
+
+def _sums_at_root(tree: Tree) -> bool:
+    return bool(tree.partial(len(tree.steps) - 1))
+
+
+def _quiet_context() -> contextvars.Context:
+    """A context with small ufunc buffers and no floating-point warnings, as einsum has none."""
+    context = contextvars.Context()
+    context.run(np.setbufsize, UFUNC_BUFFER_ELEMENTS)
+    context.run(lambda: np.seterr(all="ignore"))
+    return context
+
+
+def _in_own_context(progress: Progress) -> Progress:
+    caller = contextvars.copy_context()
+    return lambda done, total: caller.run(progress, done, total)
+
+
+_QUIET = _quiet_context()

@@ -1,0 +1,36 @@
+"""Metering: the walk of a schedule over sizes.
+
+What a plan promises comes from here, and what runs is the same walk over arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from einbound.backends.sizes import Metered, SizesOps
+from einbound.run.walk import walk
+from einbound.schedule.instructions import Schedule
+from einbound.step.view import View
+
+
+def meter(
+    schedule: Schedule,
+    operands: tuple[View, ...],
+    result: View,
+    work: np.dtype,
+    buffer_bytes: int,
+    result_given: bool,
+) -> Metered:
+    """What one run of `schedule` takes.
+
+    Args:
+        schedule: A valid schedule.
+        operands: The layout of each operand.
+        result: The layout of the result.
+        work: Element type of the stored cells.
+        buffer_bytes: Bound of each buffer of a step.
+        result_given: The caller owns the result, so it is alive from the start.
+    """
+    ops = SizesOps(schedule, result, work, buffer_bytes, result_given)
+    walk(schedule, ops, operands)
+    return ops.metered()

@@ -1,0 +1,84 @@
+"""Schedules as text, one instruction per line, for people and golden files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from einbound.expr.network import Network
+from einbound.schedule.cells import Cell, Place
+from einbound.schedule.instructions import (
+    Add,
+    Alloc,
+    Contract,
+    Free,
+    Instruction,
+    Loop,
+    Scatter,
+    Schedule,
+    Slice,
+    Sum,
+)
+
+
+def listing(schedule: Schedule, network: Network) -> str:
+    """The instructions of a schedule, indented by loop."""
+    return "\n".join(_Lines(schedule, network).block(schedule.body, ""))
+
+
+class _Lines:
+    def __init__(self, schedule: Schedule, network: Network) -> None:
+        self.schedule = schedule
+        self.network = network
+
+    def block(self, body: tuple[Instruction, ...], indent: str) -> Iterator[str]:
+        for instruction in body:
+            if isinstance(instruction, Loop):
+                label = self.network.labels[instruction.index]
+                yield (
+                    f"{indent}for {label} in {instruction.n_trips} slices of "
+                    f"{instruction.width} (loop {instruction.number}, step {instruction.step}):"
+                )
+                yield from self.block(instruction.body, indent + "    ")
+            else:
+                yield indent + self.line(instruction)
+
+    def line(self, instruction: Instruction) -> str:
+        match instruction:
+            case Alloc():
+                return f"alloc   {self.name(instruction.cell)}"
+            case Slice():
+                label = self.network.labels[self.cell(instruction.source).indices[instruction.axis]]
+                return (
+                    f"slice   {self.name(instruction.cell)} = "
+                    f"{self.name(instruction.source)} along {label}"
+                )
+            case Contract():
+                sign = f"+= (after the first of loops {instruction.adds})" if instruction.adds else "="
+                return (
+                    f"contract {self.name(instruction.into)} {sign} "
+                    f"{self.name(instruction.left)} * {self.name(instruction.right)}"
+                )
+            case Sum():
+                return f"sum     {self.name(instruction.into)} = {self.name(instruction.source)}"
+            case Add():
+                return f"add     {self.name(instruction.into)} += {self.name(instruction.source)}"
+            case Scatter():
+                return f"scatter {self.name(instruction.into)} = {self.name(instruction.source)}"
+            case Free():
+                return f"free    {self.name(instruction.cell)}"
+            case Loop():
+                raise AssertionError("a loop is printed by its block")
+
+    def cell(self, number: int) -> Cell:
+        return self.schedule.cells[number]
+
+    def name(self, number: int) -> str:
+        """A cell as text: %number, its kind, its indices; sliced indices have a loop number."""
+        cell = self.cell(number)
+        loops = dict(cell.slices)
+        labels = [
+            str(self.network.labels[i]) + (f"@{loops[i]}" if i in loops else "")
+            for i in cell.indices
+        ]
+        kind = {Place.OPERAND: "in", Place.RESULT: "out"}.get(cell.place, "")
+        return f"%{number}{kind}[{' '.join(labels)}]"
