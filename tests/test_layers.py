@@ -41,7 +41,7 @@ OWNERS = {
     "os.environ": {"api.options"},
     "os.getenv": {"api.options"},
     "numpy.random": {"demo"},
-    "random": set[str](),
+    "random": {"plan.greedy", "plan.order", "plan.reconfigure"},
     "rich": {"report.progress"},
     "matplotlib": {"report.plots"},
     "torch": {"backends.array_api"},

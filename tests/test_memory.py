@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from einbound.errors import LimitError
 from einbound.machine.memory import UNKNOWN_BYTES, available_bytes, parse_bytes
 
 DECIMAL = {"kB": 1000, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15, "EB": 10**18}
@@ -53,7 +54,7 @@ def test_a_share_never_exceeds_what_is_available(amount: Any, have: int) -> None
 def test_any_text_gives_a_count_or_a_refusal(text: str) -> None:
     try:
         count = parse_bytes(text, lambda: 1000)
-    except ValueError as refusal:
+    except LimitError as refusal:
         told = str(refusal)
     else:
         told = repr(text) if count >= 0 else ""
@@ -77,17 +78,17 @@ def test_what_is_no_amount_is_refused_with_its_value(limit: Any) -> None:
         f"memory_limit={limit!r} is no amount of memory; expected a number of bytes "
         '(an int of at least 0) or text such as "512MiB", "1.5GB" or "80%"'
     )
-    with pytest.raises(ValueError, match=shown):
+    with pytest.raises(LimitError, match=shown):
         parse_bytes(limit, lambda: 1000)
 
 
 def test_the_refusal_names_the_limit_that_was_given() -> None:
-    with pytest.raises(ValueError, match=r"^workspace_limit='x' is no amount"):
+    with pytest.raises(LimitError, match=r"^workspace_limit='x' is no amount"):
         parse_bytes("x", name="workspace_limit")
 
 
 def test_a_share_of_an_unknown_amount_is_refused() -> None:
-    with pytest.raises(ValueError, match="which this machine does not tell; give it in bytes"):
+    with pytest.raises(LimitError, match="which this machine does not tell; give it in bytes"):
         parse_bytes("80%", lambda: UNKNOWN_BYTES)
 
 
@@ -163,3 +164,7 @@ def test_a_machine_that_tells_nothing_is_said_to(
 
 def test_this_machine_has_memory() -> None:
     assert 0 < available_bytes() <= UNKNOWN_BYTES
+
+
+def test_a_refused_limit_is_a_value_error_to_callers_who_know_no_more() -> None:
+    assert issubclass(LimitError, ValueError)

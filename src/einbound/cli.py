@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except MemoryError as error:
         return _refuse(str(error) or "not enough memory", USER_ERROR)
-    except (EinboundError, InputError, OSError, ValueError) as error:
+    except (EinboundError, InputError, OSError) as error:
         return _refuse(str(error), USER_ERROR)
     return status
 
@@ -95,7 +95,12 @@ def run(chosen: argparse.Namespace) -> int:
 
 def explain(chosen: argparse.Namespace) -> int:
     """Print why a stored plan is as it is."""
-    text = sys.stdin.read() if chosen.plan == "-" else Path(chosen.plan).read_text()
+    try:
+        text = sys.stdin.read() if chosen.plan == "-" else Path(chosen.plan).read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{chosen.plan} is no text; expected JSON that einbound plan --json wrote"
+        ) from None
     print(eb.Plan.from_json(text).explain())
     return 0
 
@@ -131,8 +136,12 @@ def _load(name: str) -> Array:
         if mark or name.endswith(".npz"):
             return _member(path + ".npz" if mark else name, member)
         array: Array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except (EOFError, BadZipFile) as error:
-        raise InputError(f"{name} is no array file that NumPy wrote ({error})") from None
+    except (EOFError, ValueError, BadZipFile):
+        # NumPy takes any other file for a pickle and suggests to trust it.
+        raise InputError(
+            f"{name} is no array file; expected an .npy or .npz file that numpy.save or "
+            "numpy.savez wrote, without objects"
+        ) from None
     return array
 
 

@@ -42,6 +42,10 @@ class BackendError(EinboundError, ImportError):
     """A backend or optional package is absent or not known."""
 
 
+class LimitError(EinboundError, ValueError):
+    """A limit is no amount of memory; the message repeats it and says what is."""
+
+
 class BudgetError(EinboundError, ValueError):
     """No plan that was found stays within the limit.
 

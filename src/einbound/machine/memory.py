@@ -13,6 +13,8 @@ from fractions import Fraction
 from operator import index
 from pathlib import Path
 
+from einbound.errors import LimitError
+
 #: What `available_bytes` answers where the machine does not tell.
 UNKNOWN_BYTES = sys.maxsize
 
@@ -42,7 +44,7 @@ def parse_bytes(
         name: The caller's name for the limit, used in errors.
 
     Raises:
-        ValueError: `limit` is none of these; the message repeats it.
+        LimitError: `limit` is none of these; the message repeats it.
 
     Example:
         >>> parse_bytes("1.5 kB"), parse_bytes("2KiB"), parse_bytes("25%", lambda: 4000)
@@ -72,15 +74,15 @@ def _parsed(text: str, available: Callable[[], int], name: str) -> int:
         raise _refusal(name, text)
     have = available()
     if have == UNKNOWN_BYTES:
-        raise ValueError(
+        raise LimitError(
             f"{name}={text!r} is a share of the memory available, which this machine does not "
             'tell; give it in bytes, for example "2GiB"'
         )
     return int(amount * have / 100)
 
 
-def _refusal(name: str, limit: object) -> ValueError:
-    return ValueError(
+def _refusal(name: str, limit: object) -> LimitError:
+    return LimitError(
         f"{name}={limit!r} is no amount of memory; expected a number of bytes (an int of at least "
         '0) or text such as "512MiB", "1.5GB" or "80%"'
     )
