@@ -136,9 +136,7 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
         tree: In which order, inside which loops.
         buffer_bytes: Bound of each buffer of a step.
     """
-    orders = value_orders(
-        tree, job.operands, job.result.indices, work=job.work, buffer_bytes=buffer_bytes
-    )
+    orders = value_orders(tree, job.operands, job.result, job.work, buffer_bytes)
     narrow_sums = job.result.dtype != job.work and bool(tree.steps) and _sums_at_root(tree)
     schedule = validate(
         lower(

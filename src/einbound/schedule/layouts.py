@@ -7,27 +7,49 @@ from __future__ import annotations
 
 import numpy as np
 
-from einbound.plan.tree import Tree
+from einbound.plan.model import Count
+from einbound.plan.tree import Cut, Tree
+from einbound.step.layout import LayoutProblem, choose_layouts
 from einbound.step.view import View
 
 
 def value_orders(
-    tree: Tree,
-    operands: tuple[View, ...],
-    output: tuple[int, ...],
-    *,
-    work: np.dtype,
-    buffer_bytes: int,
+    tree: Tree, operands: tuple[View, ...], result: View, work: np.dtype, buffer_bytes: int
 ) -> tuple[tuple[int, ...], ...]:
     """The axis order of every value, operands first.
 
     Args:
         tree: A legal tree.
         operands: The layout of each operand.
-        output: The axis order of the result.
+        result: The layout of the result.
         work: Element type of stored values.
         buffer_bytes: Bound of each buffer of a step.
     """
-    orders = [*(view.indices for view in operands), *tree.carried[tree.n_operands :]]
-    orders[tree.root] = output
-    return tuple(orders)
+    n, steps = tree.n_operands, range(len(tree.steps))
+    count = Count(tree, work.itemsize)
+    problem = LayoutProblem(
+        steps=tree.steps,
+        carried=tree.carried,
+        extents=tuple(_widths(tree, tree.around(value)) for value in range(len(tree.carried))),
+        widths=tuple(_widths(tree, tree.inside[n + step]) for step in steps),
+        operands=operands,
+        result=result,
+        work=work,
+        looped=tuple(_sliced_by_reader(tree, value) for value in range(len(tree.carried))),
+        calls=tuple(count.step_calls(step) for step in steps),
+        buffer_bytes=buffer_bytes,
+    )
+    return choose_layouts(problem)
+
+
+def _widths(tree: Tree, cuts: tuple[Cut, ...]) -> dict[int, int]:
+    """Elements of every index inside some loops."""
+    return {**dict(enumerate(tree.network.extents)), **{cut.index: cut.width for cut in cuts}}
+
+
+def _sliced_by_reader(tree: Tree, value: int) -> tuple[int, ...]:
+    parent = tree.parents[value]
+    if parent < 0:
+        return ()
+    loops = tree.inside[parent][tree.level(value) :]
+    return tuple(cut.index for cut in loops if cut.index in tree.carried[value])

@@ -136,6 +136,7 @@ class _Lowering:
         outer = len(self.frames) - 1
         self._fill_slot(step, outer)
         numbers = range(self.n_loops, self.n_loops + len(self.tree.opens[step]))
+        self.n_loops = numbers.stop
         adds = tuple(
             number
             for number, cut in zip(numbers, self.tree.opens[step], strict=True)
@@ -143,15 +144,15 @@ class _Lowering:
         )
         cell = self._cell(value, place, indices, partial=adds)
         self._emit(Alloc(cell))
-        self._nest(step, cell, adds, outer)
+        self._nest(step, cell, adds, numbers)
         self.made[value] = cell
         return cell
 
-    def _nest(self, step: int, cell: int, adds: tuple[int, ...], outer: int) -> None:
+    def _nest(self, step: int, cell: int, adds: tuple[int, ...], numbers: range) -> None:
         """Open the step's loops around its slots and its product, then close them."""
-        for cut in self.tree.opens[step]:
-            self.frames.append(_Frame(cut, self.n_loops, step))
-            self.n_loops += 1
+        outer = len(self.frames) - 1
+        for number, cut in zip(numbers, self.tree.opens[step], strict=True):
+            self.frames.append(_Frame(cut, number, step))
             self._fill_slot(step, len(self.frames) - 1)
         left, right = (self._read(child) for child in self.tree.steps[step])
         self._emit(Contract(step, left, right, self._window(cell), adds))

@@ -165,10 +165,18 @@ class _Check:
         if cell.number in self.writers and not isinstance(instruction, Add):
             self._broken("uniqueness", f"cell {cell.number} has two writers")
         self._form(cell, instruction)
-        if isinstance(instruction, Contract) and instruction.adds != cell.partial:
-            self._broken(
-                "chain", f"{instruction} adds over {instruction.adds}, not {cell.partial}"
+        if isinstance(instruction, Contract):
+            summing = tuple(
+                loop.number
+                for loop in self.loops
+                if loop.step == instruction.step and loop.index not in cell.indices
             )
+            if not instruction.adds == cell.partial == summing:
+                self._broken(
+                    "chain",
+                    f"{instruction} adds over {instruction.adds}, cell {cell.number} over "
+                    f"{cell.partial}; the loops that sum here are {summing}",
+                )
         self.writers.add(cell.number)
 
     def _free(self, cell: Cell) -> None:
