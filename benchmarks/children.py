@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,20 @@ def environment(*, one_thread: bool = False, unpinned: bool = False) -> dict[str
 
 def run_task(task: Task, **kind: bool) -> dict[str, Any]:
     """What a child answers to `task`; one that dies answers with `died`."""
-    return run_script("trial.py", [], task_line(task), **kind)
+    found: dict[str, Any] = run_script("trial.py", [], task_line(task), **kind)
+    return found
 
 
-def run_script(
-    name: str, arguments: Sequence[str], text: str = "", **kind: bool
-) -> dict[str, Any]:
-    """The JSON that the last line of a script in a child holds."""
-    command = [sys.executable, str(HERE / name), *arguments]
+def seconds_of(arguments: Sequence[str]) -> float:
+    """Elapsed seconds of a whole Python process."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], env=environment(), check=False)
+    return time.perf_counter() - started
+
+
+def run_script(name: str, arguments: Sequence[str], text: str = "", **kind: bool) -> Any:
+    """The JSON that the last line of a script in a child holds; `name` "-c" runs a text."""
+    command = [sys.executable, name if name == "-c" else str(HERE / name), *arguments]
     try:
         done = subprocess.run(
             command,
@@ -60,11 +67,10 @@ def run_script(
     return answer(done.returncode, done.stdout, done.stderr)
 
 
-def answer(status: int, out: str, err: str) -> dict[str, Any]:
+def answer(status: int, out: str, err: str) -> Any:
     """What a child that has ended said."""
     lines = out.strip().splitlines()
     if status == 0 and lines:
-        found: dict[str, Any] = json.loads(lines[-1])
-        return found
+        return json.loads(lines[-1])
     last = err.strip().splitlines()[-1:] or ["no message"]
     return {"died": f"exit status {status}: {last[0]}"}

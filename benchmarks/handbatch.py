@@ -33,14 +33,16 @@ def _blocks(extent: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + width, extent))
 
 
-def thc_ppl_hold(a: Array, c: Array, z: Array, b: Array, d: Array, t: Array, n: int, q: int) -> Array:
+def thc_ppl_hold(
+    a: Array, c: Array, z: Array, b: Array, d: Array, t: Array, n: int, q: int
+) -> Array:
     """The THC ladder with sum_P aP cP PQ held whole, n pairs ij at a time.
 
     No partial sums: all of Q is there for the last product. `q` is the width of Q for the
     products that need no more than a slice of it.
     """
     (n_a, n_p), n_c, n_q = a.shape, c.shape[0], z.shape[1]
-    pairs = t.shape[0] * t.shape[1]
+    pairs, shape = t.shape[0] * t.shape[1], (*t.shape[:2], n_a, b.shape[0])
     t = t.reshape(pairs, n_c, -1)
     held = np.empty((n_q, n_a, n_c))
     scaled = np.empty((n_a, n_p))
@@ -61,13 +63,15 @@ def thc_ppl_hold(a: Array, c: Array, z: Array, b: Array, d: Array, t: Array, n: 
             np.matmul(left.reshape(deep, wide, n_c), held[cut].mT, out=right[cut])
         out = result[rows].reshape(wide * n_a, -1)
         np.matmul(right.reshape(n_q, -1).T, b.T, out=out)
-    return result.reshape(*_pair_shape(t, pairs, n_a, b))
+    return result.reshape(shape)
 
 
-def thc_ppl_add(a: Array, c: Array, z: Array, b: Array, d: Array, t: Array, n: int, q: int) -> Array:
+def thc_ppl_add(
+    a: Array, c: Array, z: Array, b: Array, d: Array, t: Array, n: int, q: int
+) -> Array:
     """The THC ladder with Q cut in slices of q, n pairs ij at a time, partial sums added."""
     (n_a, n_p), n_c, n_q = a.shape, c.shape[0], z.shape[1]
-    pairs = t.shape[0] * t.shape[1]
+    pairs, shape = t.shape[0] * t.shape[1], (*t.shape[:2], n_a, b.shape[0])
     t = t.reshape(pairs, n_c, -1)
     result = np.empty((pairs, n_a, b.shape[0]))
     held = np.empty((q, n_a, n_c))
@@ -89,13 +93,7 @@ def thc_ppl_add(a: Array, c: Array, z: Array, b: Array, d: Array, t: Array, n: i
             np.matmul(left.reshape(deep, wide, n_c), held[:deep].mT, out=right)
             out = result[rows].reshape(wide * n_a, -1)
             _add_product(right.reshape(deep, -1).T, b[:, cut].T, out, part, first=cut.start == 0)
-    return result.reshape(*_pair_shape(t, pairs, n_a, b))
-
-
-def _pair_shape(t: Array, pairs: int, n_a: int, b: Array) -> tuple[int, ...]:
-    side = int(round(pairs**0.5))
-    assert side * side == pairs, "these networks have as many i as j"
-    return (side, side, n_a, b.shape[0])
+    return result.reshape(shape)
 
 
 def _add_product(left: Array, right: Array, out: Array, part: Array, *, first: bool) -> None:
@@ -108,24 +106,12 @@ def _add_product(left: Array, right: Array, out: Array, part: Array, *, first: b
         np.add(out[rows], buffer, out=out[rows])
 
 
-def quad_mixed_df(p: Array, r: Array, t: Array, u: Array, v: Array, n: int) -> Array:
-    """The mixed quadratic term, n values of a at a time.
-
-    Args:
-        p: Operand Pac.
-        r: Operand Pkd.
-        t: Operand ijcd.
-        u: Operand Qbe.
-        v: Operand Qke.
-        n: Width of a.
-    """
+def quad_by_a(p: Array, r: Array, t: Array, u: Array, v: Array, n: int) -> Array:
+    """The mixed quadratic term Pac,Pkd,ijcd,Qbe,Qke->ijab, n values of a at a time."""
     n_a, n_c, n_k, n_d = p.shape[1], p.shape[2], r.shape[1], r.shape[2]
     n_b, pairs = u.shape[1], t.shape[0] * t.shape[1]
     space = np.empty(max(n * n_k * n_c * n_d, u.shape[0] * n_b * n_k))
-    over_q = space[: u.shape[0] * n_b * n_k].reshape(-1, n_b, n_k)
-    branch = np.empty((n_b, n_k))
-    np.matmul(u, v.mT, out=over_q)
-    np.add.reduce(over_q, axis=0, out=branch)
+    branch = _branch(u, v, space)
     rows = t.reshape(pairs, n_c * n_d)
     result = np.empty((pairs, n_a, n_b))
     joined = np.empty(pairs * n * n_k)
@@ -138,6 +124,34 @@ def quad_mixed_df(p: Array, r: Array, t: Array, u: Array, v: Array, n: int) -> A
         np.matmul(rows, ladder.reshape(wide * n_k, -1).T, out=middle)
         np.matmul(middle.reshape(pairs, wide, n_k), branch.T, out=result[:, cut])
     return result.reshape(t.shape[0], t.shape[1], n_a, n_b)
+
+
+def quad_by_k(p: Array, r: Array, t: Array, u: Array, v: Array, n: int) -> Array:
+    """The mixed quadratic term, n values of k at a time; ijak is held whole, k outermost."""
+    n_a, n_c, n_k, n_d = p.shape[1], p.shape[2], r.shape[1], r.shape[2]
+    n_b, pairs = u.shape[1], t.shape[0] * t.shape[1]
+    space = np.empty(max(n * n_a * n_c * n_d, u.shape[0] * n_b * n_k))
+    branch = _branch(u, v, space)
+    rows = t.reshape(pairs, n_c * n_d)
+    left = p.reshape(p.shape[0], n_a * n_c).T
+    joined = np.empty((n_k, pairs, n_a))
+    for cut in _blocks(n_k, n):
+        wide = cut.stop - cut.start
+        ladder = space[: wide * n_a * n_c * n_d].reshape(wide, n_a * n_c, n_d)
+        np.matmul(left, r[:, cut].transpose(1, 0, 2), out=ladder)
+        np.matmul(rows, ladder.reshape(wide, n_a, -1).mT, out=joined[cut])
+    result = np.empty((pairs * n_a, n_b))
+    np.matmul(joined.reshape(n_k, -1).T, branch.T, out=result)
+    return result.reshape(t.shape[0], t.shape[1], n_a, n_b)
+
+
+def _branch(u: Array, v: Array, space: Array) -> Array:
+    # Summed over e with Q as a batch, then over Q: a copy of either factor would be larger.
+    n_b, n_k = u.shape[1], v.shape[1]
+    over_q = space[: u.shape[0] * n_b * n_k].reshape(-1, n_b, n_k)
+    branch = np.empty((n_b, n_k))
+    np.matmul(u, v.mT, out=over_q)
+    return np.add.reduce(over_q, axis=0, out=branch)
 
 
 def ppl_df_s(p: Array, q: Array, t: Array, n: int) -> Array:
@@ -158,18 +172,19 @@ def ppl_df_s(p: Array, q: Array, t: Array, n: int) -> Array:
 
 FUNCTIONS: dict[str, dict[str, Callable[..., Array]]] = {
     "thc_ppl": {"hold": thc_ppl_hold, "add": thc_ppl_add},
-    "quad_mixed_df": {"": quad_mixed_df},
-    "ppl_df_s": {"": ppl_df_s},
+    "quad_mixed_df": {"by a": quad_by_a, "by k": quad_by_k},
+    "ppl_df_s": {"by a": ppl_df_s},
 }
 #: Block sizes to try; those that pass workspace = result bytes are reported and dropped.
 TRIED: dict[tuple[str, str], tuple[tuple[int, ...], ...]] = {
     ("thc_ppl", "hold"): ((8, 60), (16, 20), (20, 20), (20, 60), (24, 10), (25, 10), (25, 20)),
     ("thc_ppl", "add"): (
-        (40, 150), (50, 150), (64, 150), (64, 100), (80, 100), (100, 100), (114, 100), (134, 75),
-        (160, 75), (200, 60), (200, 50), (240, 50), (400, 30),
+        (40, 150), (50, 150), (60, 150), (64, 150), (64, 100), (80, 100), (100, 100),
+        (114, 100), (134, 75), (160, 75), (200, 60), (200, 50), (240, 50), (400, 30),
     ),
-    ("quad_mixed_df", ""): ((1,), (2,), (3,), (4,), (6,), (8,), (10,), (11,), (14,)),
-    ("ppl_df_s", ""): ((1,), (2,), (4,), (5,)),
+    ("quad_mixed_df", "by a"): ((1,), (2,), (4,), (8,), (10,), (12,), (14,), (15,)),
+    ("quad_mixed_df", "by k"): ((1,), (2,), (3,), (4,)),
+    ("ppl_df_s", "by a"): ((1,), (2,), (4,), (5,)),
 }  # fmt: skip
 ROUNDS = 5
 
@@ -250,7 +265,7 @@ def table(data: dict[str, Any]) -> str:
         fits = row["workspace_bytes"] <= row["limit_bytes"]
         rows.append(
             (
-                row["network"], row["variant"] or "-", "x".join(map(str, row["blocks"])),
+                row["network"], row["variant"], "x".join(map(str, row["blocks"])),
                 tables.mebibytes(row["workspace_bytes"]), tables.mebibytes(row["limit_bytes"]),
                 tables.spread(row["cpu_seconds"], 4),
                 "best" if is_best else "" if fits else "too large",

@@ -51,9 +51,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def cases(
-    also: list[Path], only: list[str], layouts: list[str]
-) -> tuple[tuple[Path, str], ...]:
+def cases(also: list[Path], only: list[str], layouts: list[str]) -> tuple[tuple[Path, str], ...]:
     """Network files and layouts to run; sliding windows have one layout only."""
     shipped = [path for folder in (SHIPPED, *also) for path in files(folder)]
     found = [(path, layout) for path in shipped for layout in layouts]
@@ -61,9 +59,7 @@ def cases(
     return tuple(case for case in found if not only or load(case[0]).name in only)
 
 
-def measure_case(
-    path: Path, layout: str, scratch: Path, shares: list[int]
-) -> list[dict[str, Any]]:
+def measure_case(path: Path, layout: str, scratch: Path, shares: list[int]) -> list[dict[str, Any]]:
     """Rows of one network in one layout, one per share."""
     network = load(path)
     priced = run_task(Task("price", str(path), layout=layout))
@@ -75,9 +71,7 @@ def measure_case(
     rows = []
     for k in shares:
         limit = memory_limit(priced, k)
-        task = Task(
-            "run", str(path), layout=layout, memory_limit=limit, reference=str(reference)
-        )
+        task = Task("run", str(path), layout=layout, memory_limit=limit, reference=str(reference))
         found = run_task(task)
         row = {**head, "k": k, "limit_bytes": limit, "unlimited": priced, **found}
         row["verdict"] = verdict(row)

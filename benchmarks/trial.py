@@ -173,7 +173,7 @@ def _loop_text(loop: Any) -> str:
 def _cotengra(task: Task, network: Network, arrays: Arrays) -> Prepared:
     import peers
 
-    tree = peers.tree_from_options(network, task.options or {})
+    tree = peers.tree_from_options(task.options or {})
     return Prepared(lambda: tree.contract(arrays), peers.facts(tree))
 
 
