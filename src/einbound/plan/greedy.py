@@ -78,7 +78,7 @@ def greedy_steps(terms: Terms, *, weight: float, temperature: float, random: Ran
             bent -= temperature * log(-log(1.0 - random.random() + 1e-300) + 1e-300)
         return bent
 
-    pairs = set()
+    pairs: set[tuple[int, int]] = set()
     for readers in pool.readers.values():
         pairs.update(combinations(sorted(readers), 2))
     heap = [(score(a, b), a, b) for a, b in sorted(pairs)]

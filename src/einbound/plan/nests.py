@@ -88,7 +88,7 @@ def explore(frame: Frame, task: Task, pool: Pool, effort: Effort) -> None:
     seen = {plain}
     stop = pool.n_priced + effort.n_priced
     for _ in range(effort.n_deep):
-        grown = []
+        grown: list[_Node] = []
         for node in beam:
             grown += _extended(frame, node, task, pool, seen, stop)
         beam = _promising(grown, effort.beam)
@@ -141,8 +141,8 @@ def moves(frame: Frame, nests: Nests) -> Iterator[Nests]:
     """The nests with one loop or one change of level more; new loops have one element a trip."""
     for step in range(len(frame.steps)):
         for index in bits(frame.useful[step]):
-            if frame.extents[index] > 1 and not _cut_along(frame, nests, step, index):
-                yield from _inserted(nests, step, index)
+            if frame.extents[index] > 1 and not cut_along(frame, nests, step, index):
+                yield from inserted(nests, step, index)
     inside, levels = frame.place(nests)
     for step in range(len(frame.steps) - 1):
         value = frame.n + step
@@ -155,13 +155,14 @@ def moves(frame: Frame, nests: Nests) -> Iterator[Nests]:
                 yield full
 
 
-def _inserted(nests: Nests, step: int, index: int) -> Iterator[Nests]:
+def inserted(nests: Nests, step: int, index: int) -> Iterator[Nests]:
+    """The nests with a loop more at one step, in every position."""
     opens = nests.opens[step]
     for position in range(len(opens) + 1):
         yield nests.with_opens(step, (*opens[:position], Cut(index, 1), *opens[position:]))
 
 
-def _cut_along(frame: Frame, nests: Nests, step: int, index: int) -> bool:
+def cut_along(frame: Frame, nests: Nests, step: int, index: int) -> bool:
     """Whether a loop over `index` is open at a step, above it or below it."""
     value = frame.n + step
     while value >= 0:
@@ -227,8 +228,8 @@ def changes(frame: Frame, nests: Nests) -> Iterator[Nests]:
         yield bare
         index = nests.opens[step][position].index
         for other in range(len(frame.steps)):
-            if frame.useful[other] >> index & 1 and not _cut_along(frame, bare, other, index):
-                yield from (n for n in _inserted(bare, other, index) if n != nests)
+            if frame.useful[other] >> index & 1 and not cut_along(frame, bare, other, index):
+                yield from (n for n in inserted(bare, other, index) if n != nests)
     yield from moves(frame, nests)
     for step, hoist in enumerate(nests.hoists):
         if hoist is not Hoist.FREE:

@@ -290,7 +290,8 @@ class _Walk:
         n_values = len(inside)
         self.peaks = [0] * n_values
         self.escapes: list[dict[int, list[_Item]]] = [{} for _ in range(n_values)]
-        # Where each value is made: (reader whose slot it is in, bytes held there, result among them)
+        # Where each value is made: the reader whose slot it is in, bytes held there, and how
+        # many of them are the result's.
         self.hosts: list[tuple[int, int, int]] = [(-1, 0, 0)] * n_values
         self.tops = [0] * n_values
         self.workspace = 0
@@ -300,7 +301,7 @@ class _Walk:
     def price(self) -> Price:
         frame = self.frame
         for value in range(frame.n):
-            if frame.stored[value] and self._reduced(value):
+            if frame.stored[value]:
                 self.peaks[value] = frame.size(value, self.inside[value])
         for step in range(len(frame.steps)):
             self._produce(step)
@@ -314,9 +315,6 @@ class _Walk:
         return Price(
             self.peaks[root], self.workspace, macs, self.calls, seconds, tuple(self._live())
         )
-
-    def _reduced(self, value: int) -> bool:
-        return self.frame.stored[value]
 
     def _produce(self, step: int) -> None:
         frame, value = self.frame, self.frame.n + step

@@ -12,10 +12,11 @@ from math import prod
 from typing import Protocol
 
 from einbound.expr.network import Network
+from einbound.plan.descend import descend, sliced_and_repaired
 from einbound.plan.masks import Steps
 from einbound.plan.nests import Effort, Pool, explore, polished, sliced_at_root
 from einbound.plan.order import N_EXACT, greedy_order, optimal_orders, sliced_orders
-from einbound.plan.price import Frame, Limit
+from einbound.plan.price import Frame, Limit, Nests
 from einbound.plan.tree import Tree
 from einbound.plan.widths import Candidate, Task
 
@@ -225,10 +226,8 @@ class _Session:
         missing: int | None = None
         tried = pool.candidates[:_N_CONFIRMED] or ([pool.nearest] if pool.nearest else [])
         for candidate in tried:
-            if missing is not None and missing <= 0 and self.best is not None:
-                if candidate.price.macs > self.best.metered.macs:
-                    break
-            if self.metered_out():
+            worse = self.best is not None and candidate.price.macs > self.best.metered.macs
+            if self.metered_out() or (worse and missing is not None and missing <= 0):
                 break
             confirmed = self.confirm(candidate.frame.tree(candidate.nests), buffer_bytes)
             over = confirmed.over_bytes
@@ -281,6 +280,8 @@ def _over(counts: Metered, limit: Limit) -> int:
 def _collect(frames: list[Frame], task: Task) -> Pool:
     """The plans within a limit on few operands, best first."""
     pool = Pool([])
+    if frames[0].n > N_EXACT:
+        return _collect_large(frames, task, pool)
     effort = _effort(frames[0].n, len(frames))
     n_equal = 0
     for frame in frames:
@@ -296,6 +297,26 @@ def _collect(frames: list[Frame], task: Task) -> Pool:
     for candidate in _leaders(pool):
         pool.add(polished(candidate, task, pool, 3))
     return pool
+
+
+def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
+    """The plans within a limit on many operands: loops anywhere, and loops at the end."""
+    for frame in frames:
+        plain = Nests.none(len(frame.steps))
+        descend(frame, plain, task, pool, _N_DESCENT)
+        if pool.macs is not None and pool.macs <= frame.plain_macs:
+            break
+        sliced = sliced_and_repaired(
+            frame.network, frame.steps, frame.itemsize, task, pool, _N_SLICES
+        )
+        if sliced is not None:
+            descend(*sliced, task, pool, _N_DESCENT)
+    return pool
+
+
+#: Nests priced in one descent, and indices cut for a whole network, at most.
+_N_DESCENT = 4000
+_N_SLICES = 60
 
 
 def _leaders(pool: Pool) -> list[Candidate]:

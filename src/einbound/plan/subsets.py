@@ -129,11 +129,10 @@ def best_orders(terms: Terms, n_best: int, slack: int) -> tuple[Ranked, ...]:
         ranked[1 << k] = (Ranked(0, 0, k),)
     for subset in range(3, 1 << n):
         own, outside = table.macs[subset], rest[subset]
-        if subset & (subset - 1) and own is not None and outside is not None:
-            if own + outside <= limit:
-                ranked[subset] = _rank(
-                    subset, table, terms, ranked, limit - outside, n_best
-                )
+        if not subset & (subset - 1) or own is None or outside is None:
+            continue
+        if own + outside <= limit:
+            ranked[subset] = _rank(subset, table, terms, ranked, limit - outside, n_best)
     return ranked[full]
 
 
@@ -190,7 +189,8 @@ def _rest(table: Table, terms: Terms, limit: int) -> list[int | None]:
             continue
         for left, right in _splits(subset):
             a, b = table.macs[left], table.macs[right]
-            assert a is not None and b is not None, "all subsets were admitted"
+            assert a is not None, "all subsets were admitted"
+            assert b is not None, "all subsets were admitted"
             base = outside + terms.sizes[table.carried[left] | table.carried[right]]
             if base + a + b > limit:
                 continue

@@ -1,0 +1,226 @@
+"""The search for loops of large orders: one loop at a time where it lowers most per work added.
+
+The measure is the excess summed over all steps: the peak alone does not move while another
+step is as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+
+from einbound.expr.network import Network
+from einbound.plan.masks import Steps, Terms, bits
+from einbound.plan.nests import Pool, cut_along, inserted
+from einbound.plan.price import Frame, Hoist, Nests, Price
+from einbound.plan.reconfigure import reconfigured
+from einbound.plan.tree import Cut
+from einbound.plan.widths import Candidate, Task, widened
+
+# Indices looked at per round: those of the largest arrays near the worst step.
+_N_INDICES = 12
+_N_VALUES = 5
+# Work that every loop is taken to add, so that a free loop is not infinitely good.
+_FREE_WORK = 0.02
+
+
+def descend(frame: Frame, nests: Nests, task: Task, pool: Pool, n_priced: int) -> None:
+    """Adds loops anywhere in the order until it fits; the plan joins the pool.
+
+    Args:
+        frame: The order.
+        nests: Loops to start from.
+        task: What to keep to.
+        pool: Receives the plan; remembers the nearest one if none fits.
+        n_priced: Nests to price, at most.
+    """
+    price = task.price(frame, nests)
+    stop = pool.n_priced + n_priced
+    while not price.fits(task.limit) and pool.n_priced < stop:
+        chosen = _best_move(frame, nests, price, task, pool)
+        if chosen is None:
+            break
+        nests, price = chosen
+    if not price.fits(task.limit):
+        pool.note(Candidate(frame, nests, price), task)
+        return
+    found = widened(frame, nests, task, thorough=False)
+    if found is not None:
+        pool.add(_lightened(found, task, pool, stop))
+
+
+def _best_move(
+    frame: Frame, nests: Nests, price: Price, task: Task, pool: Pool
+) -> tuple[Nests, Price] | None:
+    before, macs = price.excess(task.limit), log(max(price.macs, 1))
+    best: tuple[float, Nests, Price] | None = None
+    for tried in _moves(frame, nests, price, task):
+        pool.n_priced += 1
+        after = task.price(frame, tried)
+        gain = before - after.excess(task.limit)
+        if gain <= 0:
+            continue
+        added = max(0.0, log(max(after.macs, 1)) - macs)
+        score = gain / (added + _FREE_WORK)
+        if best is None or score > best[0]:
+            best = (score, tried, after)
+    return None if best is None else (best[1], best[2])
+
+
+def _moves(frame: Frame, nests: Nests, price: Price, task: Task) -> Iterator[Nests]:
+    spine = _spine(frame, _worst(frame, price, task))
+    large = _largest(frame, nests, spine)
+    seen: dict[int, None] = {}
+    for value in large[:_N_VALUES]:
+        seen |= dict.fromkeys(i for i in bits(frame.carried[value]) if frame.extents[i] > 1)
+    for index in list(seen)[:_N_INDICES]:
+        for step in _sites(frame, spine, index):
+            if not cut_along(frame, nests, step, index):
+                places = list(inserted(nests, step, index))
+                yield from places if len(places) < 3 else (places[0], places[-1])
+    inside, levels = frame.place(nests)
+    for value in sorted(large[: 2 * _N_VALUES]):
+        step, reader = value - frame.n, frame.parents[value]
+        hoisted = step >= 0 and reader >= 0 and levels[value] < len(inside[reader])
+        if hoisted and nests.hoists[step] is Hoist.FREE:
+            yield nests.with_hoist(step, Hoist.INSIDE)
+
+
+def _worst(frame: Frame, price: Price, task: Task) -> int:
+    """The step where most is alive, measured by the limit."""
+    return max(range(len(frame.steps)), key=lambda step: (_over(price.live[step], task), step))
+
+
+def _largest(frame: Frame, nests: Nests, spine: list[int]) -> list[int]:
+    """The stored values that may be alive at the first step of a spine, largest slices first."""
+    inside, _ = frame.place(nests)
+    values: set[int] = set()
+    for step in spine:
+        values |= {frame.n + step, *frame.steps[step]}
+    stored = [value for value in values if frame.stored[value]]
+    return sorted(stored, key=lambda v: (-frame.size(v, inside[v]), v))
+
+
+def _over(live: tuple[int, int], task: Task) -> float:
+    peak, workspace = task.limit.peak_bytes, task.limit.workspace_bytes
+    return max(
+        live[0] / max(peak, 1) if peak is not None else 0.0,
+        live[1] / max(workspace, 1) if workspace is not None else 0.0,
+    )
+
+
+def _spine(frame: Frame, step: int) -> list[int]:
+    """A step and all steps that read it, up to the last."""
+    spine = []
+    value = frame.n + step
+    while value >= 0:
+        spine.append(value - frame.n)
+        value = frame.parents[value]
+    return spine
+
+
+def _sites(frame: Frame, spine: list[int], index: int) -> list[int]:
+    """Steps at which a loop over an index is worth a try: nearest, where it is summed, last."""
+    able = [step for step in spine if frame.useful[step] >> index & 1]
+    if not able:
+        return []
+    ends = next(
+        (k for k, s in enumerate(able) if not frame.carried[frame.n + s] >> index & 1),
+        len(able) - 1,
+    )
+    chosen = (0, ends, min(ends + 1, len(able) - 1), (ends + len(able) - 1) // 2, len(able) - 1)
+    return [able[k] for k in dict.fromkeys(chosen)]
+
+
+def _lightened(found: Candidate, task: Task, pool: Pool, stop: int) -> Candidate:
+    """The plan after loops were left out or moved where that saves multiply-adds."""
+    frame, improved = found.frame, True
+    while improved and pool.n_priced < stop:
+        improved = False
+        for place in found.nests.places():
+            better = _moved(frame, found, place, task, pool)
+            if better is not None:
+                found, improved = better, True
+                break
+    return found
+
+
+def _moved(
+    frame: Frame, found: Candidate, place: tuple[int, int], task: Task, pool: Pool
+) -> Candidate | None:
+    step, position = place
+    cut = found.nests.opens[step][position]
+    bare = found.nests.without(place)
+    tried = [bare]
+    for other in _spine(frame, step):
+        if frame.useful[other] >> cut.index & 1 and not cut_along(frame, bare, other, cut.index):
+            opens = bare.opens[other]
+            tried += [
+                bare.with_opens(other, (cut, *opens)),
+                bare.with_opens(other, (*opens, cut)),
+            ]
+    below = [child - frame.n for child in frame.steps[step] if child >= frame.n]
+    for other in below:
+        if frame.useful[other] >> cut.index & 1 and not cut_along(frame, bare, other, cut.index):
+            tried.append(bare.with_opens(other, (*bare.opens[other], cut)))
+    best = found
+    for nests in tried:
+        pool.n_priced += 1
+        price = task.fitting(frame, nests)
+        if price is not None and (price.macs, price.calls) < (best.price.macs, best.price.calls):
+            best = Candidate(frame, nests, price)
+    return None if best is found else best
+
+
+def sliced_and_repaired(
+    network: Network, steps: Steps, itemsize: int, task: Task, pool: Pool, n_slices: int
+) -> tuple[Frame, Nests] | None:
+    """An order with indices cut for the whole network, repaired after every cut until it fits.
+
+    Args:
+        network: What is contracted.
+        steps: The order to start from.
+        itemsize: Bytes per element.
+        task: What to keep to.
+        pool: Counts the nests priced.
+        n_slices: Indices to cut, at most.
+    """
+    terms, units = Terms.of(network), 0
+    for _ in range(n_slices):
+        frame = Frame(network, steps, itemsize)
+        nests = _at_root(frame, units)
+        price = task.price(frame, nests)
+        if price.fits(task.limit):
+            return frame, nests
+        index = _best_slice(frame, units, price, task, pool)
+        if index is None:
+            return None
+        units |= 1 << index
+        steps = reconfigured(
+            terms.with_units(units), steps, n_leaves=7, n_solved=2 * len(terms.masks)
+        )
+    return None
+
+
+def _at_root(frame: Frame, units: int) -> Nests:
+    cuts = tuple(Cut(i, 1) for i in bits(units))
+    return Nests.none(len(frame.steps)).with_opens(len(frame.steps) - 1, cuts)
+
+
+def _best_slice(frame: Frame, units: int, price: Price, task: Task, pool: Pool) -> int | None:
+    worst = _worst(frame, price, task)
+    indices = frame.carried[frame.n + worst] & ~units
+    for child in frame.steps[worst]:
+        indices |= frame.carried[child] & ~units
+    before, macs = price.excess(task.limit), log(max(price.macs, 1))
+    best: tuple[float, int] | None = None
+    for index in bits(indices & frame.useful[-1]):
+        if frame.extents[index] < 2:
+            continue
+        pool.n_priced += 1
+        after = task.price(frame, _at_root(frame, units | 1 << index))
+        gain = before - after.excess(task.limit)
+        score = gain / (max(0.0, log(max(after.macs, 1)) - macs) + _FREE_WORK)
+        if gain > 0 and (best is None or score > best[0]):
+            best = (score, index)
+    return None if best is None else best[1]
