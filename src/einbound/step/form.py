@@ -6,9 +6,9 @@ is copied by NumPy with plain malloc, which tracing tools do not see, so such a 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -19,6 +19,7 @@ from einbound.step.pair import A, B, Group, Pair, nests
 BLAS_CHARS = frozenset("fdFD")
 #: Of each group at most so many runs are tried as the matrix.
 MAX_RUNS = 2
+NONE: list[tuple[int, ...]] = [()]
 
 
 class Kernel(Enum):
@@ -94,14 +95,15 @@ def forms(pair: Pair, fixed: frozenset[int]) -> list[Form]:
         fixed: Which of a, b, c are used where they are; the others get a buffer in any order.
     """
     sums = _candidates(pair, Group.SUM, fixed)
-    found = []
-    for rows in _candidates(pair, Group.ROW, fixed):
-        for columns in _candidates(pair, Group.COLUMN, fixed):
-            for summed in sums:
-                form = _form(pair, rows, columns, summed)
-                if all(is_taken(pair, form, side) for side in fixed):
-                    found.append(form)
-    return found
+    rows = _candidates(pair, Group.ROW, fixed)
+    columns = _candidates(pair, Group.COLUMN, fixed)
+    # A vector or a scalar as the matrix only where no real matrix is legal.
+    for m_runs, n_runs in ((rows, columns), (NONE, columns), (rows, NONE), (NONE, NONE)):
+        tried = [_form(pair, *run) for run in itertools.product(m_runs, n_runs, sums)]
+        found = [form for form in tried if all(is_taken(pair, form, side) for side in fixed)]
+        if found:
+            return found
+    return []
 
 
 def is_taken(pair: Pair, form: Form, side: int) -> bool:
@@ -138,10 +140,11 @@ def kernel(pair: Pair, form: Form, fixed: frozenset[int], m: int, n: int, k: int
         return Kernel.LOOP
     if m > 1 and n > 1:
         return Kernel.GEMM
-    if m == 1 and n == 1:
-        return Kernel.DOT
-    matrix, vector = (A, B) if n == 1 else (B, A)
     axes, size = pair.axes, pair.work.itemsize
+    if m == 1 and n == 1:
+        units = (axes[form.sums[-1]].strides[s] == size for s in (A, B) if s in fixed)
+        return Kernel.DOT if all(units) else Kernel.LOOP
+    matrix, vector = (A, B) if n == 1 else (B, A)
     if vector in fixed and axes[form.sums[-1]].strides[vector] < size:
         return Kernel.LOOP
     if matrix in fixed:
@@ -165,14 +168,14 @@ def check_form(pair: Pair, form: Form, fixed: frozenset[int]) -> None:
             f"matmul would copy the matrices of array {side}: {pair.views[side]} in {form}"
         )
         for run in form.matrix(side):
-            for outer, inner in pairwise(run):
+            for outer, inner in itertools.pairwise(run):
                 assert nests(pair.axes[outer], pair.axes[inner], (side,)), (
                     f"axes {outer}, {inner} do not nest in array {side}: {pair.views[side]}"
                 )
 
 
 def _candidates(pair: Pair, group: Group, fixed: frozenset[int]) -> list[tuple[int, ...]]:
-    """Runs of one group that may be its side of the matrix; the empty one is always last."""
+    """Runs of one group that may be its side of the matrix; the empty one if there are none."""
     sides = tuple(s for s in group.value if s in fixed)
     found = runs(pair, pair.members(group), sides)
     axes, size = pair.axes, pair.work.itemsize
@@ -186,9 +189,7 @@ def _candidates(pair: Pair, group: Group, fixed: frozenset[int]) -> list[tuple[i
         found = sorted(found, key=rank, reverse=True)[:MAX_RUNS]
         if largest not in found:
             found.append(largest)
-    if not (group is Group.SUM and found):
-        found.append(())
-    return found
+    return found or NONE
 
 
 def _form(

@@ -34,24 +34,38 @@ OTHER_LOOP_RATE = 1.5e9
 BLAS_LOOP_RATE = 0.8e9
 EINSUM_RATE = 3e9
 EINSUM_SCATTERED_RATE = 0.8e9
+#: Contiguous elements from which c_einsum's inner loop is fast.
+EINSUM_RUN = 16
 
 
-def matmul_seconds(dtype: np.dtype, kernel: Kernel, items: int, m: int, n: int, k: int) -> float:
-    """Seconds of one call of matmul on `items` matrices of m x n x k."""
+def matmul_seconds(
+    dtype: np.dtype, kernel: Kernel, items: int, m: int, n: int, k: int, *, moved: int
+) -> float:
+    """Seconds of one call of matmul on `items` matrices of m x n x k.
+
+    Args:
+        dtype: Element type.
+        kernel: What NumPy runs for each matrix.
+        items: Number of matrices.
+        m: Rows of each.
+        n: Columns of each.
+        k: Terms of each sum.
+        moved: Elements of the three arrays, each counted once.
+    """
     macs = m * n * k
+    stream = 0.0
     if kernel is Kernel.GEMM:
         # Small extents leave registers of the kernel unused and edges unpacked.
         filled = m / (m + 2) * n / (n + 2) * k / (k + 4)
         each = macs / (GEMM_RATE[dtype.char] * filled)
-        moved = (m * k + k * n + m * n) * dtype.itemsize
-        if moved * items > STREAM_FROM_BYTES:
-            each += moved * STREAM_SECONDS
+        if moved * dtype.itemsize > STREAM_FROM_BYTES:
+            stream = moved * dtype.itemsize * STREAM_SECONDS
     elif kernel is Kernel.LOOP:
         rate = BLAS_LOOP_RATE if dtype.char in GEMM_RATE else loop_rate(dtype)
         each = macs / rate
     else:
         each = macs / GEMV_RATE[dtype.char]
-    return CALL_SECONDS + items * (ITEM_SECONDS + each)
+    return CALL_SECONDS + stream + items * (ITEM_SECONDS + each)
 
 
 def loop_rate(dtype: np.dtype) -> float:

@@ -23,6 +23,10 @@ __all__ = ["DEFAULT_BUFFER_BYTES", "Way", "pair_way", "sum_way"]
 LEAST_BUFFER_BYTES = 64
 #: A way on views this close to the ideal product ends the search.
 GOOD_ENOUGH = 1.25
+#: A way with larger buffers must take at most this share of the time.
+WORTH = 0.9
+#: c_einsum knows so many labels.
+MAX_EINSUM_AXES = 52
 ALL = frozenset({A, B, C})
 
 
@@ -52,14 +56,7 @@ def pair_way(
     task = _Task(pair, accumulate, max(buffer_bytes, LEAST_BUFFER_BYTES))
     if not pair.members(Group.SUM):
         return task.multiply()
-    best: Way | None = None
-    good = GOOD_ENOUGH * task.ideal_seconds()
-    for way in task.candidates():
-        if best is None or way.seconds < best.seconds:
-            best = way
-            if not way.packs and not way.always and way.seconds <= good:
-                break
-    assert best is not None, f"no way for {a}, {b} into {c}"
+    best = task.best()
     if best.core is Core.MATMUL:
         check_form(pair, best.form, best.fixed)
     return best
@@ -100,36 +97,51 @@ class _Task:
     accumulate: bool
     room: int
 
+    def best(self) -> Way:
+        """The cheapest way to sum something; ways without buffers come first and win ties."""
+        pair = self.pair
+        ideal = self.ideal_seconds()
+        best = None
+        for packed, fixed in self.arrangements():
+            least = ideal + self.packing_seconds(packed)
+            if best is not None and least >= best.seconds:
+                continue
+            for form in forms(pair, fixed):
+                if best is None or self.product_seconds(form, fixed) < best.seconds:
+                    best = _cheaper(best, self.matmul(form, packed, fixed))
+            if best is not None and best.seconds <= GOOD_ENOUGH * least:
+                return best
+        return _cheaper(_cheaper(best, self.multiply()), self.einsum())
+
     def ideal_seconds(self) -> float:
         """Seconds of one product without copies, batch where all three arrays have an index."""
         pair = self.pair
-        axes = pair.axes
-        items, m, n, k = (prod(axes[i].extent for i in pair.members(group)) for group in Group)
-        shape = Form((), pair.members(Group.ROW), pair.members(Group.COLUMN), ())
-        kind = kernel(pair, shape, frozenset(), m, n, k)
-        return pricing.matmul_seconds(pair.work, kind, items, m, n, k)
+        rows, columns = pair.members(Group.ROW), pair.members(Group.COLUMN)
+        form = Form(pair.members(Group.BATCH), rows, columns, pair.members(Group.SUM))
+        return _core_seconds(Core.MATMUL, Widths.of(pair, form), frozenset())
 
-    def candidates(self) -> Iterator[Way]:
-        """Ways that sum something, those without copies first."""
+    def arrangements(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
+        """Which operands to pack and which arrays to use as they are, from little to much."""
         pair = self.pair
         ready = [pair.is_ready(side) for side in (A, B, C)]
-        forced = {side for side in (A, B) if not ready[side]}
-        seen = set()
-        for extra in ((), (A,), (B,), (A, B)):
-            packed = frozenset(forced | set(extra))
-            if packed in seen:
-                continue
-            seen.add(packed)
-            for is_direct in (True, False):
-                if is_direct and (self.accumulate or not ready[C]):
-                    continue
-                arranged = packed if is_direct else packed | {C}
-                for form in forms(pair, ALL - arranged):
-                    yield self.matmul(form, packed, ALL - arranged)
-        yield self.multiply()
-        einsum = self.einsum(frozenset(forced), ready[C])
-        if einsum is not None:
-            yield einsum
+        is_direct = ready[C] and not self.accumulate
+        for packed in (frozenset[int](), frozenset({A}), frozenset({B}), frozenset({A, B})):
+            if all(ready[side] or side in packed for side in (A, B)):
+                if is_direct:
+                    yield packed, ALL - packed
+                yield packed, ALL - packed - {C}
+
+    def packing_seconds(self, packed: frozenset[int]) -> float:
+        """Least seconds to copy these operands once."""
+        pair, size = self.pair, self.pair.work.itemsize
+        counts = [view.n_elements for s in packed if (view := pair.views[s]) is not None]
+        return sum(pricing.copy_seconds(n, n, size) for n in counts)
+
+    def product_seconds(self, form: Form, fixed: frozenset[int]) -> float:
+        """Seconds of the products of a form alone, without the costs of blocks."""
+        widths = Widths.of(self.pair, form)
+        n_trips = prod(self.pair.axes[i].extent for i in form.looped)
+        return n_trips * _core_seconds(Core.MATMUL, widths, fixed)
 
     def matmul(self, form: Form, packed: frozenset[int], fixed: frozenset[int]) -> Way:
         """A matrix product on the arrays `fixed` where they lie and the others in buffers."""
@@ -142,13 +154,14 @@ class _Task:
         form = Form(pair.carried(C), (), (), (), pair.members(Group.SUM))
         return self._blocked(Core.MULTIPLY, form, frozenset(), False, ALL)
 
-    def einsum(self, packed: frozenset[int], is_c_ready: bool) -> Way | None:
+    def einsum(self) -> Way | None:
         """NumPy's own einsum, if the buffers that it may take are within the bound."""
         pair = self.pair
-        if pair.work.hasobject:
+        if pair.work.hasobject or len(pair.axes) > MAX_EINSUM_AXES:
             return None
+        packed = frozenset(side for side in (A, B) if not pair.is_ready(side))
         form = Form(pair.carried(C), (), (), pair.members(Group.SUM))
-        way = self._blocked(Core.EINSUM, form, packed, not is_c_ready, ALL - packed)
+        way = self._blocked(Core.EINSUM, form, packed, not pair.is_ready(C), ALL - packed)
         return way if way.workspace_bytes <= 3 * self.room else None
 
     def reduce(self) -> Way:
@@ -204,6 +217,16 @@ class _Task:
             taken + hidden,
             seconds,
         )
+
+
+def _cheaper(best: Way | None, way: Way | None) -> Way:
+    """The faster of two ways; more memory must be worth its while."""
+    if best is None or way is None:
+        kept = best or way
+        assert kept is not None, "one way always exists"
+        return kept
+    needs_more = way.workspace_bytes > best.workspace_bytes
+    return way if way.seconds < best.seconds * (WORTH if needs_more else 1) else best
 
 
 def _can_hold(pair: Pair, form: Form) -> bool:
@@ -267,11 +290,13 @@ def _core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
     if core is Core.MATMUL:
         m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
         kind: Kernel = kernel(pair, form, fixed, m, n, k)
-        return pricing.matmul_seconds(pair.work, kind, widths.size(form.batch), m, n, k)
+        items = widths.size(form.batch)
+        moved = sum(widths.size(pair.carried(side)) for side in (A, B, C))
+        return pricing.matmul_seconds(pair.work, kind, items, m, n, k, moved=moved)
     elements = prod(widths.widths)
     run = _inner_run(widths)
     if core is Core.EINSUM:
-        return pricing.einsum_seconds(pair.work, elements, run > 1)
+        return pricing.einsum_seconds(pair.work, elements, run >= pricing.EINSUM_RUN)
     arrays = 3 if core is Core.MULTIPLY else 2
     return pricing.CALL_SECONDS + pricing.copy_seconds(elements, run, pair.work.itemsize, arrays)
 
