@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from einbound.step.blocked import Block, Buffer, Core, Way
-from einbound.step.pair import A, B, C, Group, Pair
+from einbound.step.pair import CARRIERS, A, B, C, Group, Pair
 
 Array: TypeAlias = NDArray[Any]
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -169,8 +169,8 @@ def _loop(way: Way, body: Body, block: Block) -> Body:
     is_sum = _is_sum(way, block)
     cuts = [
         [
-            (slice(None),) * pair.carried(side).index(block.axis) + (slice(at, at + width),)
-            if side in pair.axes[block.axis].group.value and pair.views[side] is not None
+            (slice(None),) * pair.carried[side].index(block.axis) + (slice(at, at + width),)
+            if side in CARRIERS[pair.axes[block.axis].group] and pair.views[side] is not None
             else None
             for side in (A, B, C)
         ]
@@ -231,7 +231,7 @@ def _stage(way: Way, body: Body, buffer: Buffer, number: int, always: bool) -> B
 
 def _block_view(way: Way, buffer: Buffer) -> Callable[[Array, tuple[int, ...]], Array]:
     """Makes the view of a flat buffer that has the axes of a block of its array."""
-    carried = way.pair.carried(buffer.side)
+    carried = way.pair.carried[buffer.side]
     order = tuple(carried.index(i) for i in buffer.order)
     back = tuple(order.index(i) for i in range(len(order)))
 
@@ -272,7 +272,7 @@ def _multiply(way: Way) -> Body:
 
 
 def _einsum(way: Way) -> Body:
-    a_axes, b_axes, c_axes = (list(way.pair.carried(side)) for side in (A, B, C))
+    a_axes, b_axes, c_axes = (list(way.pair.carried[side]) for side in (A, B, C))
 
     def einsum(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
         np.einsum(a, a_axes, b, b_axes, c_axes, out=c, optimize=False)
@@ -282,9 +282,9 @@ def _einsum(way: Way) -> Body:
 
 def _reduce(way: Way) -> Body:
     pair = way.pair
-    carried, kept = pair.carried(A), pair.carried(C)
+    carried, kept = pair.carried[A], pair.carried[C]
     # The axes that stay, in c's order, then the summed ones.
-    order = tuple(carried.index(i) for i in (*kept, *pair.members(Group.SUM)))
+    order = tuple(carried.index(i) for i in (*kept, *pair.groups[Group.SUM]))
     summed = tuple(range(len(kept), len(carried)))
 
     def reduce(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
@@ -321,7 +321,7 @@ def _fuse(pair: Pair, side: int) -> Callable[[Array], Array]:
     view = pair.views[side]
     if view is None:
         return _same
-    axes = [pair.axes[i] for i in pair.carried(side)]
+    axes = [pair.axes[i] for i in pair.carried[side]]
     wanted = [i for axis in axes for i in axis.indices]
     dropped = [i for i in view.indices if i not in set(wanted)]
     order = tuple(view.indices.index(i) for i in (*dropped, *wanted))
@@ -334,7 +334,7 @@ def _matrix_look(way: Way, side: int) -> Look:
     assert view is not None
     axes = way.pair.axes
     first, second = way.form.matrix(side)
-    batch = [i for i in way.form.batch if side in axes[i].group.value]
+    batch = [i for i in way.form.batch if side in CARRIERS[axes[i].group]]
     wanted = [i for n in (*batch, *first, *second) for i in axes[n].indices]
     dropped = [i for i in view.indices if i not in set(wanted)]
     order = tuple(view.indices.index(i) for i in (*dropped, *wanted))
@@ -361,7 +361,7 @@ def _look(order: tuple[int, ...], shape: tuple[int, ...], now: tuple[int, ...]) 
 def _block_matrix(way: Way, side: int) -> Callable[[Array], Array]:
     """The view of a block as a stack of matrices; its extents may differ from trip to trip."""
     pair, form = way.pair, way.form
-    carried = pair.carried(side)
+    carried = pair.carried[side]
     runs = [(i,) for i in form.batch] + list(form.matrix(side))
     looped = [i for i in form.looped if i in carried]
     kept = [[carried.index(i) for i in run if i in carried] for run in runs]
@@ -381,7 +381,7 @@ def _block_matrix(way: Way, side: int) -> Callable[[Array], Array]:
 def _spread(way: Way, side: int) -> Callable[[Array], Array]:
     """The view of an operand's block with the axes of c, of length 1 where it lacks one."""
     pair = way.pair
-    carried, kept = pair.carried(side), pair.carried(C)
+    carried, kept = pair.carried[side], pair.carried[C]
     looped = [i for i in carried if i not in kept]
     order = tuple(carried.index(i) for i in (*looped, *(i for i in kept if i in carried)))
     is_ordered = order == tuple(range(len(order)))

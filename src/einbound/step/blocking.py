@@ -7,7 +7,7 @@ from math import prod
 
 from einbound.step.blocked import Block, Buffer
 from einbound.step.form import Form
-from einbound.step.pair import C, Group, Pair
+from einbound.step.pair import CARRIERS, C, Group, Pair
 
 #: Below so many rows, columns or terms a matrix product gets slow; cut there only if one must.
 FLOOR = 64
@@ -73,7 +73,7 @@ def pack_order(pair: Pair, form: Form, side: int) -> tuple[int, ...]:
     axes = pair.axes
     first, second = form.matrix(side)
     batch = sorted(
-        (i for i in (*form.batch, *form.looped) if side in axes[i].group.value),
+        (i for i in (*form.batch, *form.looped) if side in CARRIERS[axes[i].group]),
         key=lambda i: -abs(axes[i].strides[side]),
     )
     nearest = min((*first, *second), key=lambda i: abs(axes[i].strides[side]), default=None)

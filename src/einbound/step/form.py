@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from einbound.step.pair import A, B, Group, Pair, nests
+from einbound.step.pair import CARRIERS, A, B, Group, Pair, nests
 
 #: Element types that NumPy hands to BLAS; all others run in a plain loop on any strides.
 BLAS_CHARS = frozenset("fdFD")
@@ -111,27 +111,13 @@ def is_taken(pair: Pair, form: Form, side: int) -> bool:
 
     With an extent of 1 NumPy calls gemv, dot or its own loop, and none of them copies.
     """
-    if not uses_blas(pair.work) or 1 in extents(pair, form):
+    if not (form.rows and form.columns and form.sums and uses_blas(pair.work)):
         return True
+    axes = pair.axes
     first, second = form.matrix(side)
-    axes = pair.axes
-    return blas_takes(
-        axes[first[-1]].strides[side],
-        prod(axes[i].extent for i in first),
-        axes[second[-1]].strides[side],
-        prod(axes[i].extent for i in second),
-        pair.work.itemsize,
-    )
-
-
-def extents(pair: Pair, form: Form) -> tuple[int, int, int]:
-    """Rows, columns and sums of one matrix."""
-    axes = pair.axes
-    return (
-        prod(axes[i].extent for i in form.rows),
-        prod(axes[i].extent for i in form.columns),
-        prod(axes[i].extent for i in form.sums),
-    )
+    outer, inner = axes[first[-1]].strides[side], axes[second[-1]].strides[side]
+    n_outer, n_inner = (prod([axes[i].extent for i in run]) for run in (first, second))
+    return blas_takes(outer, n_outer, inner, n_inner, pair.work.itemsize)
 
 
 def kernel(pair: Pair, form: Form, fixed: frozenset[int], m: int, n: int, k: int) -> Kernel:
@@ -176,8 +162,8 @@ def check_form(pair: Pair, form: Form, fixed: frozenset[int]) -> None:
 
 def _candidates(pair: Pair, group: Group, fixed: frozenset[int]) -> list[tuple[int, ...]]:
     """Runs of one group that may be its side of the matrix; the empty one if there are none."""
-    sides = tuple(s for s in group.value if s in fixed)
-    found = runs(pair, pair.members(group), sides)
+    sides = tuple(s for s in CARRIERS[group] if s in fixed)
+    found = runs(pair, pair.groups[group], sides)
     axes, size = pair.axes, pair.work.itemsize
 
     def rank(run: tuple[int, ...]) -> tuple[bool, int]:

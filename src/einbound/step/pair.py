@@ -5,8 +5,8 @@ Pure layout; which of them become a matrix is decided in `form`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import IntEnum
 from math import prod
 
 import numpy as np
@@ -17,13 +17,17 @@ from einbound.step.view import View
 A, B, C = 0, 1, 2
 
 
-class Group(Enum):
-    """Which of the arrays a, b, c carry an axis; the value holds their positions."""
+class Group(IntEnum):
+    """Which of the arrays a, b, c carry an axis."""
 
-    BATCH = (A, B, C)
-    ROW = (A, C)
-    COLUMN = (B, C)
-    SUM = (A, B)
+    BATCH = 0
+    ROW = 1
+    COLUMN = 2
+    SUM = 3
+
+
+#: The arrays that carry an axis of each group.
+CARRIERS = ((A, B, C), (A, C), (B, C), (A, B))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,27 @@ class Pair:
         work: Element type in which products and sums are made.
         axes: The fused axes, those of c first, outermost first.
         n_sums: Terms of each sum; 0 if a summed index has no elements.
+        carried: Numbers of the axes of a, of b and of c.
+        groups: Numbers of the axes of each group.
     """
 
     views: tuple[View | None, ...]
     work: np.dtype
     axes: tuple[Axis, ...]
     n_sums: int
+    carried: tuple[tuple[int, ...], ...] = field(init=False)
+    groups: tuple[tuple[int, ...], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        groups = tuple(
+            tuple(i for i, axis in enumerate(self.axes) if axis.group is group) for group in Group
+        )
+        carried = tuple(
+            tuple(i for i, axis in enumerate(self.axes) if side in CARRIERS[axis.group])
+            for side in (A, B, C)
+        )
+        object.__setattr__(self, "groups", groups)
+        object.__setattr__(self, "carried", carried)
 
     @classmethod
     def of(cls, a: View, b: View | None, c: View, work: np.dtype) -> Pair:
@@ -71,13 +90,13 @@ class Pair:
                 extents[i] = n
                 if n != 1:
                     strides.setdefault(i, [0, 0, 0])[side] = stride
-        groups: dict[Group, list[Axis]] = {group: [] for group in Group}
+        groups: tuple[list[Axis], ...] = ([], [], [], [])
         in_a, in_b, in_c = set(a.indices), set(b.indices if b else a.indices), set(c.indices)
         n_sums = prod(n for i, n in extents.items() if i not in in_c)
         for i, by_array in strides.items():
             group = _group(i in in_a, b is not None and i in in_b, i in in_c)
             groups[group].append(Axis((i,), extents[i], group, tuple(by_array)))  # type: ignore[arg-type]
-        axes = [axis for group, members in groups.items() for axis in fused(members, group.value)]
+        axes = [axis for group in Group for axis in fused(groups[group], CARRIERS[group])]
         axes.sort(key=lambda axis: (axis.group is Group.SUM, -abs(axis.strides[C])))
         return cls((a, b, c), work, tuple(axes), n_sums)
 
@@ -87,14 +106,6 @@ class Pair:
         view = self.views[C]
         assert view is not None, "a step has a destination"
         return view
-
-    def carried(self, side: int) -> tuple[int, ...]:
-        """Numbers of the axes that one array carries."""
-        return tuple(i for i, axis in enumerate(self.axes) if side in axis.group.value)
-
-    def members(self, group: Group) -> tuple[int, ...]:
-        """Numbers of the axes of one group."""
-        return tuple(i for i, axis in enumerate(self.axes) if axis.group is group)
 
     def is_ready(self, side: int) -> bool:
         """Whether the elements of one array are aligned and of the type that is worked in."""

@@ -13,7 +13,7 @@ from einbound.step import pricing
 from einbound.step.blocked import Block, Buffer, Core, Way
 from einbound.step.blocking import Widths, pack_order, product_order
 from einbound.step.form import Form, Kernel, check_form, forms, is_taken, kernel
-from einbound.step.pair import A, B, C, Group, Pair, nests
+from einbound.step.pair import CARRIERS, A, B, C, Group, Pair, nests
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 from einbound.step.view import View
 
@@ -54,7 +54,7 @@ def pair_way(
     if _is_fill(pair):
         return _fill(pair, accumulate)
     task = _Task(pair, accumulate, max(buffer_bytes, LEAST_BUFFER_BYTES))
-    if not pair.members(Group.SUM):
+    if not pair.groups[Group.SUM]:
         return task.multiply()
     best = task.best()
     if best.core is Core.MATMUL:
@@ -78,7 +78,7 @@ def sum_way(a: View, c: View, work: np.dtype, *, accumulate: bool, buffer_bytes:
     if _is_fill(pair):
         return _fill(pair, accumulate)
     task = _Task(pair, accumulate, max(buffer_bytes, LEAST_BUFFER_BYTES))
-    return task.reduce() if pair.members(Group.SUM) else task.copy()
+    return task.reduce() if pair.groups[Group.SUM] else task.copy()
 
 
 def _is_fill(pair: Pair) -> bool:
@@ -103,21 +103,22 @@ class _Task:
         ideal = self.ideal_seconds()
         best = None
         for packed, fixed in self.arrangements():
-            least = ideal + self.packing_seconds(packed)
-            if best is not None and least >= best.seconds:
+            copying = self.packing_seconds(packed)
+            if best is not None and ideal + copying >= best.seconds:
                 continue
             for form in forms(pair, fixed):
-                if best is None or self.product_seconds(form, fixed) < best.seconds:
+                least = copying + self.product_seconds(form, fixed)
+                if best is None or least < best.seconds:
                     best = _cheaper(best, self.matmul(form, packed, fixed))
-            if best is not None and best.seconds <= GOOD_ENOUGH * least:
+            if best is not None and best.seconds <= GOOD_ENOUGH * (ideal + copying):
                 return best
         return _cheaper(_cheaper(best, self.multiply()), self.einsum())
 
     def ideal_seconds(self) -> float:
         """Seconds of one product without copies, batch where all three arrays have an index."""
         pair = self.pair
-        rows, columns = pair.members(Group.ROW), pair.members(Group.COLUMN)
-        form = Form(pair.members(Group.BATCH), rows, columns, pair.members(Group.SUM))
+        rows, columns = pair.groups[Group.ROW], pair.groups[Group.COLUMN]
+        form = Form(pair.groups[Group.BATCH], rows, columns, pair.groups[Group.SUM])
         return _core_seconds(Core.MATMUL, Widths.of(pair, form), frozenset())
 
     def arrangements(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
@@ -151,7 +152,7 @@ class _Task:
     def multiply(self) -> Way:
         """Products of elements on broadcast views, added over loops of summed indices."""
         pair = self.pair
-        form = Form(pair.carried(C), (), (), (), pair.members(Group.SUM))
+        form = Form(pair.carried[C], (), (), (), pair.groups[Group.SUM])
         return self._blocked(Core.MULTIPLY, form, frozenset(), False, ALL)
 
     def einsum(self) -> Way | None:
@@ -160,20 +161,20 @@ class _Task:
         if pair.work.hasobject or len(pair.axes) > MAX_EINSUM_AXES:
             return None
         packed = frozenset(side for side in (A, B) if not pair.is_ready(side))
-        form = Form(pair.carried(C), (), (), pair.members(Group.SUM))
+        form = Form(pair.carried[C], (), (), pair.groups[Group.SUM])
         way = self._blocked(Core.EINSUM, form, packed, not pair.is_ready(C), ALL - packed)
         return way if way.workspace_bytes <= 3 * self.room else None
 
     def reduce(self) -> Way:
         """A sum of one operand."""
         pair = self.pair
-        form = Form(pair.carried(C), (), (), pair.members(Group.SUM))
+        form = Form(pair.carried[C], (), (), pair.groups[Group.SUM])
         always = pair.c.dtype != pair.work
         return self._blocked(Core.REDUCE, form, frozenset(), always, ALL)
 
     def copy(self) -> Way:
         """A copy, or an addition in place."""
-        form = Form(self.pair.carried(C), (), (), ())
+        form = Form(self.pair.carried[C], (), (), ())
         return self._blocked(Core.COPY, form, frozenset(), False, ALL)
 
     def _blocked(
@@ -291,7 +292,7 @@ def _core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
         m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
         kind: Kernel = kernel(pair, form, fixed, m, n, k)
         items = widths.size(form.batch)
-        moved = sum(widths.size(pair.carried(side)) for side in (A, B, C))
+        moved = sum(widths.size(pair.carried[side]) for side in (A, B, C))
         return pricing.matmul_seconds(pair.work, kind, items, m, n, k, moved=moved)
     elements = prod(widths.widths)
     run = _inner_run(widths)
@@ -309,7 +310,7 @@ def _inner_run(widths: Widths) -> int:
         strides = [
             axis.strides[side] == view.dtype.itemsize
             for side, view in enumerate(pair.views)
-            if view is not None and side in axis.group.value
+            if view is not None and side in CARRIERS[axis.group]
         ]
         if all(strides):
             best = max(best, widths.widths[i])
