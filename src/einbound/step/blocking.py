@@ -30,7 +30,7 @@ class Widths:
 
     def size(self, order: tuple[int, ...]) -> int:
         """Elements of a block of an array with these axes."""
-        return prod(self.widths[i] for i in order)
+        return prod([self.widths[i] for i in order])
 
     def fit(self, order: tuple[int, ...], max_elements: int) -> None:
         """Narrow blocks until an array with these axes has at most `max_elements` in one.

@@ -23,7 +23,11 @@ ITEM_SECONDS = 18e-9
 STREAM_SECONDS = 0.05e-9
 STREAM_FROM_BYTES = 1024 * 1024
 ROW_SECONDS = 3.5e-9
-COPY_BYTE_SECONDS = 0.05e-9
+#: Per byte copied from and to memory, and within the caches.
+FAR_BYTE_SECONDS = 0.1e-9
+NEAR_BYTE_SECONDS = 0.04e-9
+#: Per byte of a large destination that blocks are copied into: its lines are first fetched.
+SCATTER_BYTE_SECONDS = 0.25e-9
 SCATTERED_SECONDS = 0.9e-9
 #: Multiply-adds per second of gemm on large matrices, by type character.
 GEMM_RATE = {"f": 120e9, "d": 55e9, "F": 28e9, "D": 11e9}
@@ -73,19 +77,27 @@ def loop_rate(dtype: np.dtype) -> float:
     return LOOP_RATE.get(dtype.char, OTHER_LOOP_RATE)
 
 
-def copy_seconds(elements: int, run: int, itemsize: int, arrays: int = 2) -> float:
+def copy_seconds(elements: int, run: int, itemsize: int, *, arrays: int = 2, total: int) -> float:
     """Seconds to pass once over `elements`, of which `run` at a time lie side by side.
 
     Args:
-        elements: Elements of the result.
+        elements: Elements that are written.
         run: Elements that are contiguous in all arrays; 1 if none are.
         itemsize: Bytes per element.
         arrays: Arrays that are read or written.
+        total: Elements of the array that they are a part of; large ones come from memory.
     """
-    share = arrays / 2
     if run <= 1:
-        return elements * SCATTERED_SECONDS * share
-    return share * elements * (ROW_SECONDS / run + itemsize * 2 * COPY_BYTE_SECONDS)
+        each = SCATTERED_SECONDS
+    else:
+        is_far = total * itemsize > STREAM_FROM_BYTES
+        each = ROW_SECONDS / run + itemsize * (FAR_BYTE_SECONDS if is_far else NEAR_BYTE_SECONDS)
+    return arrays / 2 * elements * each
+
+
+def scatter_seconds(n_bytes: int) -> float:
+    """Seconds that a destination of so many bytes costs more when written block by block."""
+    return n_bytes * SCATTER_BYTE_SECONDS if n_bytes > STREAM_FROM_BYTES else 0.0
 
 
 def einsum_seconds(dtype: np.dtype, macs: int, is_contiguous: bool) -> float:

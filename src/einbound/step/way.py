@@ -28,6 +28,7 @@ WORTH = 0.9
 #: c_einsum knows so many labels.
 MAX_EINSUM_AXES = 52
 ALL = frozenset({A, B, C})
+PACKINGS = (frozenset[int](), frozenset({A}), frozenset({B}), frozenset({A, B}))
 
 
 def pair_way(
@@ -103,14 +104,14 @@ class _Task:
         ideal = self.ideal_seconds()
         best = None
         for packed, fixed in self.arrangements():
-            copying = self.packing_seconds(packed)
+            copying = self.copying_seconds(packed, fixed)
             if best is not None and ideal + copying >= best.seconds:
                 continue
             for form in forms(pair, fixed):
                 least = copying + self.product_seconds(form, fixed)
                 if best is None or least < best.seconds:
                     best = _cheaper(best, self.matmul(form, packed, fixed))
-            if best is not None and best.seconds <= GOOD_ENOUGH * (ideal + copying):
+            if best is not None and best.seconds <= GOOD_ENOUGH * ideal:
                 return best
         return _cheaper(_cheaper(best, self.multiply()), self.einsum())
 
@@ -124,19 +125,20 @@ class _Task:
     def arrangements(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
         """Which operands to pack and which arrays to use as they are, from little to much."""
         pair = self.pair
-        ready = [pair.is_ready(side) for side in (A, B, C)]
-        is_direct = ready[C] and not self.accumulate
-        for packed in (frozenset[int](), frozenset({A}), frozenset({B}), frozenset({A, B})):
-            if all(ready[side] or side in packed for side in (A, B)):
+        ready = frozenset(side for side in (A, B, C) if pair.is_ready(side))
+        is_direct = C in ready and not self.accumulate
+        for packed in PACKINGS:
+            if {A, B} - packed <= ready:
                 if is_direct:
                     yield packed, ALL - packed
                 yield packed, ALL - packed - {C}
 
-    def packing_seconds(self, packed: frozenset[int]) -> float:
-        """Least seconds to copy these operands once."""
+    def copying_seconds(self, packed: frozenset[int], fixed: frozenset[int]) -> float:
+        """Least seconds to pack operands and to stage the destination, once each."""
         pair, size = self.pair, self.pair.work.itemsize
-        counts = [view.n_elements for s in packed if (view := pair.views[s]) is not None]
-        return sum(pricing.copy_seconds(n, n, size) for n in counts)
+        sides = packed if C in fixed else packed | {C}
+        counts = [_elements(pair, side) for side in sides]
+        return sum(pricing.CALL_SECONDS + pricing.copy_seconds(n, n, size, total=n) for n in counts)
 
     def product_seconds(self, form: Form, fixed: frozenset[int]) -> float:
         """Seconds of the products of a form alone, without the costs of blocks."""
@@ -266,13 +268,20 @@ def _seconds(
     for pack in packs:
         depth = max((d + 1 for d, x in enumerate(blocks) if x.axis in pack.order), default=0)
         run = _shared_run(widths, pack)
-        once = pricing.copy_seconds(prod(pack.extents), run, size)
+        once = pricing.copy_seconds(prod(pack.extents), run, size, total=_elements(pair, pack.side))
         seconds += prod(trips[:depth]) * (once + pricing.CALL_SECONDS)
     if product is not None and is_staged:
         run = _shared_run(widths, product)
-        once = pricing.copy_seconds(prod(product.extents), run, size, 3)
+        block = prod(product.extents)
+        once = pricing.copy_seconds(block, run, size, arrays=3, total=block)
         seconds += n_trips * (once + pricing.CALL_SECONDS)
+        seconds += pricing.scatter_seconds(pair.c.nbytes)
     return seconds
+
+
+def _elements(pair: Pair, side: int) -> int:
+    view = pair.views[side]
+    return 0 if view is None else view.n_elements
 
 
 def _shared_run(widths: Widths, buffer: Buffer) -> int:
@@ -299,7 +308,9 @@ def _core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
     if core is Core.EINSUM:
         return pricing.einsum_seconds(pair.work, elements, run >= pricing.EINSUM_RUN)
     arrays = 3 if core is Core.MULTIPLY else 2
-    return pricing.CALL_SECONDS + pricing.copy_seconds(elements, run, pair.work.itemsize, arrays)
+    size = pair.work.itemsize
+    once = pricing.copy_seconds(elements, run, size, arrays=arrays, total=elements)
+    return pricing.CALL_SECONDS + once
 
 
 def _inner_run(widths: Widths) -> int:
