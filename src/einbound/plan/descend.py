@@ -35,27 +35,26 @@ def descend(frame: Frame, nests: Nests, task: Task, pool: Pool, n_priced: int) -
         n_priced: Nests to price, at most.
     """
     price = task.price(frame, nests)
-    stop = pool.n_priced + n_priced
-    while not price.fits(task.limit) and pool.n_priced < stop:
-        chosen = _best_move(frame, nests, price, task, pool)
+    stop = task.tally.n_priced + n_priced
+    while not price.space.fits(task.limit) and task.tally.n_priced < stop:
+        chosen = _best_move(frame, nests, price, task)
         if chosen is None:
             break
         nests, price = chosen
-    if not price.fits(task.limit):
+    if not price.space.fits(task.limit):
         pool.note(Candidate(frame, nests, price), task)
         return
     found = widened(frame, nests, task, thorough=False)
     if found is not None:
-        pool.add(_lightened(found, task, pool, stop))
+        pool.add(_lightened(found, task, stop))
 
 
 def _best_move(
-    frame: Frame, nests: Nests, price: Price, task: Task, pool: Pool
+    frame: Frame, nests: Nests, price: Price, task: Task
 ) -> tuple[Nests, Price] | None:
     before, macs = price.excess(task.limit), log(max(price.macs, 1))
     best: tuple[float, Nests, Price] | None = None
     for tried in _moves(frame, nests, price, task):
-        pool.n_priced += 1
         after = task.price(frame, tried)
         gain = before - after.excess(task.limit)
         if gain <= 0:
@@ -132,13 +131,13 @@ def _sites(frame: Frame, spine: list[int], index: int) -> list[int]:
     return [able[k] for k in dict.fromkeys(chosen)]
 
 
-def _lightened(found: Candidate, task: Task, pool: Pool, stop: int) -> Candidate:
+def _lightened(found: Candidate, task: Task, stop: int) -> Candidate:
     """The plan after loops were left out or moved where that saves multiply-adds."""
     frame, improved = found.frame, True
-    while improved and pool.n_priced < stop:
+    while improved and task.tally.n_priced < stop:
         improved = False
         for place in found.nests.places():
-            better = _moved(frame, found, place, task, pool)
+            better = _moved(frame, found, place, task)
             if better is not None:
                 found, improved = better, True
                 break
@@ -146,7 +145,7 @@ def _lightened(found: Candidate, task: Task, pool: Pool, stop: int) -> Candidate
 
 
 def _moved(
-    frame: Frame, found: Candidate, place: tuple[int, int], task: Task, pool: Pool
+    frame: Frame, found: Candidate, place: tuple[int, int], task: Task
 ) -> Candidate | None:
     step, position = place
     cut = found.nests.opens[step][position]
@@ -165,15 +164,15 @@ def _moved(
             tried.append(bare.with_opens(other, (*bare.opens[other], cut)))
     best = found
     for nests in tried:
-        pool.n_priced += 1
-        price = task.fitting(frame, nests)
-        if price is not None and (price.macs, price.calls) < (best.price.macs, best.price.calls):
+        price = task.price(frame, nests)
+        fits = price.space.fits(task.limit)
+        if fits and (price.macs, price.calls) < (best.price.macs, best.price.calls):
             best = Candidate(frame, nests, price)
     return None if best is found else best
 
 
 def sliced_and_repaired(
-    network: Network, steps: Steps, itemsize: int, task: Task, pool: Pool, n_slices: int
+    network: Network, steps: Steps, itemsize: int, task: Task, n_slices: int
 ) -> tuple[Frame, Nests] | None:
     """An order with indices cut for the whole network, repaired after every cut until it fits.
 
@@ -182,7 +181,6 @@ def sliced_and_repaired(
         steps: The order to start from.
         itemsize: Bytes per element.
         task: What to keep to.
-        pool: Counts the nests priced.
         n_slices: Indices to cut, at most.
     """
     terms, units = Terms.of(network), 0
@@ -190,9 +188,9 @@ def sliced_and_repaired(
         frame = Frame(network, steps, itemsize)
         nests = _at_root(frame, units)
         price = task.price(frame, nests)
-        if price.fits(task.limit):
+        if price.space.fits(task.limit):
             return frame, nests
-        index = _best_slice(frame, units, price, task, pool)
+        index = _best_slice(frame, units, price, task)
         if index is None:
             return None
         units |= 1 << index
@@ -207,7 +205,7 @@ def _at_root(frame: Frame, units: int) -> Nests:
     return Nests.none(len(frame.steps)).with_opens(len(frame.steps) - 1, cuts)
 
 
-def _best_slice(frame: Frame, units: int, price: Price, task: Task, pool: Pool) -> int | None:
+def _best_slice(frame: Frame, units: int, price: Price, task: Task) -> int | None:
     worst = _worst(frame, price, task)
     indices = frame.carried[frame.n + worst] & ~units
     for child in frame.steps[worst]:
@@ -217,7 +215,6 @@ def _best_slice(frame: Frame, units: int, price: Price, task: Task, pool: Pool) 
     for index in bits(indices & frame.useful[-1]):
         if frame.extents[index] < 2:
             continue
-        pool.n_priced += 1
         after = task.price(frame, _at_root(frame, units | 1 << index))
         gain = before - after.excess(task.limit)
         score = gain / (max(0.0, log(max(after.macs, 1)) - macs) + _FREE_WORK)

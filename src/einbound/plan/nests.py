@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from einbound.plan.masks import bits
 from einbound.plan.price import Frame, Hoist, Nests
 from einbound.plan.tree import Cut
-from einbound.plan.widths import Candidate, Task, finest, widened
+from einbound.plan.widths import Candidate, Task, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +37,41 @@ class _Node:
         return tuple(c.index for opens in self.nests.opens for c in opens)
 
 
-@dataclass(slots=True)
+#: Plans kept of one search.
+_N_KEPT = 24
+
+
 class Pool:
-    """The plans found so far, best first; few of each order are kept.
+    """The plans found so far, best first.
 
     Attributes:
-        candidates: What was found.
+        candidates: What was found; only the best are kept.
         nearest: The plan that passes the limit by the fewest bytes, while none fits.
-        n_priced: Nests priced.
+        macs: Plans with more multiply-adds than this are of no use.
     """
 
-    candidates: list[Candidate]
-    nearest: Candidate | None = None
-    n_priced: int = 0
+    def __init__(self, macs: int | None = None) -> None:
+        self.candidates: list[Candidate] = []
+        self.nearest: Candidate | None = None
+        self.macs = macs
+        self._known: set[tuple[int, Nests]] = set()
 
     @property
-    def macs(self) -> int | None:
-        """Fewest multiply-adds of a plan that fits."""
-        return self.candidates[0].price.macs if self.candidates else None
+    def is_full(self) -> bool:
+        """Whether enough plans of the fewest multiply-adds are known."""
+        full = len(self.candidates) >= _N_KEPT
+        return full and self.candidates[-1].price.macs == self.macs
 
-    def add(self, candidate: Candidate, n_kept: int = 32) -> None:
+    def add(self, candidate: Candidate) -> None:
         """Keeps a plan if it is among the best."""
-        if any(
-            c.frame is candidate.frame and c.nests == candidate.nests for c in self.candidates
-        ):
+        key = (id(candidate.frame), candidate.nests)
+        if key in self._known or (self.macs is not None and candidate.price.macs > self.macs):
             return
+        self._known.add(key)
         self.candidates.append(candidate)
         self.candidates.sort(key=lambda c: c.price.key)
-        del self.candidates[n_kept:]
-
+        del self.candidates[_N_KEPT:]
+        self.macs = self.candidates[0].price.macs
 
     def note(self, candidate: Candidate, task: Task) -> None:
         """Remembers a plan that does not fit if it is the nearest to fitting."""
@@ -74,47 +80,42 @@ class Pool:
 
 
 def _distance(candidate: Candidate, task: Task) -> tuple[int, int]:
-    return candidate.price.over_bytes(task.limit), candidate.price.macs
+    return candidate.price.space.over_bytes(task.limit), candidate.price.macs
 
 
 def explore(frame: Frame, task: Task, pool: Pool, effort: Effort) -> None:
     """Adds to the pool the plans of one order that keep to the task."""
     plain = Nests.none(len(frame.steps))
     price = task.price(frame, plain)
-    if price.fits(task.limit):
+    if price.space.fits(task.limit):
         pool.add(Candidate(frame, plain, price))
         return
     beam = [_Node(plain, price.excess(task.limit), frame.plain_macs)]
     seen = {plain}
-    stop = pool.n_priced + effort.n_priced
+    stop = task.tally.n_priced + effort.n_priced
     for _ in range(effort.n_deep):
         grown: list[_Node] = []
         for node in beam:
             grown += _extended(frame, node, task, pool, seen, stop)
         beam = _promising(grown, effort.beam)
-        if not beam or pool.n_priced >= stop or _settled(frame, pool):
+        settled = pool.macs is not None and pool.macs <= frame.plain_macs
+        if not beam or task.tally.n_priced >= stop or settled:
             return
-
-
-def _settled(frame: Frame, pool: Pool) -> bool:
-    """Whether nothing with fewer multiply-adds can come from this order."""
-    return pool.macs is not None and pool.macs <= frame.plain_macs
 
 
 def _extended(
     frame: Frame, node: _Node, task: Task, pool: Pool, seen: set[Nests], stop: int
 ) -> Iterator[_Node]:
     for nests in moves(frame, node.nests):
-        if nests in seen or pool.n_priced >= stop:
+        if nests in seen or task.tally.n_priced >= stop:
             continue
         seen.add(nests)
         least = frame.least_macs(nests)
-        if pool.macs is not None and least > pool.macs:
+        if pool.macs is not None and (least > pool.macs or (least == pool.macs and pool.is_full)):
             continue
-        pool.n_priced += 1
         price = task.price(frame, nests)
         excess = price.excess(task.limit)
-        if price.fits(task.limit):
+        if price.space.fits(task.limit):
             found = widened(frame, nests, task, thorough=False)
             assert found is not None, "the finest widths fit"
             pool.add(found)
@@ -185,34 +186,33 @@ def sliced_at_root(frame: Frame, task: Task, pool: Pool) -> None:
     nests = Nests.none(n_steps).with_opens(n_steps - 1, cuts)
     for hoist in (Hoist.FREE, Hoist.INSIDE):
         tried = Nests(nests.opens, (hoist,) * n_steps)
-        found = widened(frame, tried, task, thorough=True)
+        found = widened(frame, tried, task, thorough=False)
         if found is None:
             pool.note(Candidate(frame, tried, task.price(frame, tried)), task)
         else:
             pool.add(found)
 
 
-def polished(candidate: Candidate, task: Task, pool: Pool, n_rounds: int) -> Candidate:
+def polished(candidate: Candidate, task: Task, pool: Pool, n_priced: int) -> Candidate:
     """The plan after local changes: loops added, removed, moved, swapped; levels changed."""
+    stop = task.tally.n_priced + n_priced
     best = widened(candidate.frame, candidate.nests, task, thorough=True) or candidate
     if candidate.price.key < best.price.key:
         best = candidate
-    for _ in range(n_rounds):
-        better = _best_change(best, task, pool)
-        if better is None:
-            return best
+    better: Candidate | None = best
+    while better is not None:
         best = better
+        pool.add(best)
+        better = _best_change(best, task, stop)
     return best
 
 
-def _best_change(best: Candidate, task: Task, pool: Pool) -> Candidate | None:
+def _best_change(best: Candidate, task: Task, stop: int) -> Candidate | None:
     frame, found = best.frame, None
     for nests in changes(frame, best.nests):
+        if task.tally.n_priced >= stop:
+            break
         if frame.least_macs(nests) > best.price.macs:
-            continue
-        pool.n_priced += 1
-        start = finest(frame, nests)
-        if task.fitting(frame, start) is None:
             continue
         changed = widened(frame, nests, task, thorough=False)
         if changed is not None and changed.price.key < (found or best).price.key:

@@ -98,36 +98,20 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """Counts of one order under one choice of nests.
+class Space:
+    """Bytes that one order needs under one choice of nests.
 
     Attributes:
         peak_bytes: Most bytes of intermediates, temporaries and result alive at once.
         workspace_bytes: The same without the result.
-        macs: Multiply-adds over all trips.
-        calls: Pairwise products that run.
-        seconds: Rough time on a nominal machine; only ranks plans.
-        live: Of each step, the (peak, workspace) bytes alive when it multiplies.
     """
 
     peak_bytes: int
     workspace_bytes: int
-    macs: int
-    calls: int
-    seconds: float
-    live: tuple[tuple[int, int], ...]
-
-    @property
-    def key(self) -> tuple[int, float, int, int]:
-        """What plans that fit are compared by."""
-        return self.macs, self.seconds, self.calls, self.peak_bytes
 
     def fits(self, limit: Limit) -> bool:
         """Whether both limits hold."""
-        peak, workspace = limit.peak_bytes, limit.workspace_bytes
-        return (peak is None or self.peak_bytes <= peak) and (
-            workspace is None or self.workspace_bytes <= workspace
-        )
+        return self.over_bytes(limit) <= 0
 
     def over_bytes(self, limit: Limit) -> int:
         """Bytes above the limit; 0 if it fits."""
@@ -137,6 +121,30 @@ class Price:
         if limit.workspace_bytes is not None:
             over = max(over, self.workspace_bytes - limit.workspace_bytes)
         return over
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Counts of one order under one choice of nests.
+
+    Attributes:
+        space: The bytes it needs.
+        macs: Multiply-adds over all trips.
+        calls: Pairwise products that run.
+        seconds: Rough time on a nominal machine; only ranks plans.
+        live: Of each step, the (peak, workspace) bytes alive when it multiplies.
+    """
+
+    space: Space
+    macs: int
+    calls: int
+    seconds: float
+    live: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> tuple[int, float, int, int]:
+        """What plans that fit are compared by."""
+        return self.macs, self.seconds, self.calls, self.space.peak_bytes
 
     def excess(self, limit: Limit) -> float:
         """Sum over all steps of the log by which what is alive there passes the limit.
@@ -268,7 +276,32 @@ class Frame:
     def price(self, nests: Nests, buffer_bytes: int) -> Price:
         """Counts under `nests`, where accumulation may use `buffer_bytes` at a time."""
         inside, levels = self.place(nests)
-        return _Walk(self, nests, inside, levels, buffer_bytes).price()
+        walk = _Walk(self, nests, inside, levels, buffer_bytes)
+        space = walk.space()
+        macs = self.macs(inside)
+        calls, traffic = self._tally(inside)
+        seconds = (
+            macs * _SECONDS_PER_MAC + traffic * _SECONDS_PER_BYTE + calls * _SECONDS_PER_CALL
+        )
+        return Price(space, macs, calls, seconds, tuple(walk.live()))
+
+    def space(self, nests: Nests, buffer_bytes: int) -> Space:
+        """Bytes needed under `nests`; the cheaper half of `price`."""
+        inside, levels = self.place(nests)
+        return _Walk(self, nests, inside, levels, buffer_bytes).space()
+
+    def _tally(self, inside: list[tuple[Cut, ...]]) -> tuple[int, int]:
+        """Products that run, and bytes that they read and write."""
+        n_calls = traffic = 0
+        for step, (left, right) in enumerate(self.steps):
+            cuts = inside[self.n + step]
+            calls = 1
+            for cut in cuts:
+                calls *= -(-self.extents[cut.index] // cut.width)
+            moved = self.size(left, cuts) + self.size(right, cuts)
+            n_calls += calls
+            traffic += calls * (moved + self.size(self.n + step, cuts))
+        return n_calls, traffic
 
 
 class _Walk:
@@ -295,26 +328,16 @@ class _Walk:
         self.hosts: list[tuple[int, int, int]] = [(-1, 0, 0)] * n_values
         self.tops = [0] * n_values
         self.workspace = 0
-        self.calls = 0
-        self.traffic = 0
 
-    def price(self) -> Price:
+    def space(self) -> Space:
+        """Bytes needed by the whole order."""
         frame = self.frame
         for value in range(frame.n):
             if frame.stored[value]:
                 self.peaks[value] = frame.size(value, self.inside[value])
         for step in range(len(frame.steps)):
             self._produce(step)
-        macs = frame.macs(self.inside)
-        seconds = (
-            macs * _SECONDS_PER_MAC
-            + self.traffic * _SECONDS_PER_BYTE
-            + self.calls * _SECONDS_PER_CALL
-        )
-        root = len(self.inside) - 1
-        return Price(
-            self.peaks[root], self.workspace, macs, self.calls, seconds, tuple(self._live())
-        )
+        return Space(self.peaks[-1], self.workspace)
 
     def _produce(self, step: int) -> None:
         frame, value = self.frame, self.frame.n + step
@@ -340,7 +363,6 @@ class _Walk:
         self.tops[value] = held
         self.peaks[value] = max(peak, held)
         self.workspace = max(workspace, held - result)
-        self._tally(step, inside)
 
     def _waiting(self, step: int, inside: tuple[Cut, ...]) -> dict[int, list[_Item]]:
         frame = self.frame
@@ -362,17 +384,7 @@ class _Walk:
             return 0
         return min(self.buffer_bytes, frame.size(value, inside))
 
-    def _tally(self, step: int, inside: tuple[Cut, ...]) -> None:
-        frame, value = self.frame, self.frame.n + step
-        calls = 1
-        for cut in inside:
-            calls *= -(-frame.extents[cut.index] // cut.width)
-        left, right = frame.steps[step]
-        moved = frame.size(left, inside) + frame.size(right, inside) + frame.size(value, inside)
-        self.calls += calls
-        self.traffic += calls * moved
-
-    def _live(self) -> Iterator[tuple[int, int]]:
+    def live(self) -> Iterator[tuple[int, int]]:
         """(peak, workspace) bytes alive at the product of every step, first step first."""
         n_values = len(self.inside)
         bases: list[tuple[int, int]] = [(0, 0)] * n_values

@@ -18,7 +18,7 @@ from einbound.plan.nests import Effort, Pool, explore, polished, sliced_at_root
 from einbound.plan.order import N_EXACT, greedy_order, optimal_orders, sliced_orders
 from einbound.plan.price import Frame, Limit, Nests
 from einbound.plan.tree import Tree
-from einbound.plan.widths import Candidate, Task
+from einbound.plan.widths import Candidate, Tally, Task
 
 Budget = Limit
 
@@ -133,11 +133,8 @@ def _n_best(n: int) -> int:
     return 16 if n <= 6 else 10 if n <= 8 else 6
 
 
-def _effort(n: int, n_frames: int) -> Effort:
-    """How hard to search one order of `n` operands; less where there are many orders."""
-    if n <= 6:
-        return Effort(n_deep=4, beam=10, n_priced=max(300, 6000 // n_frames))
-    return Effort(n_deep=4, beam=8, n_priced=max(400, 12000 // n_frames))
+#: Nests priced in one pass over all orders, by number of operands.
+_PRICED_PER_PASS = {3: 2000, 4: 3000, 5: 4000, 6: 5000, 7: 8000, 8: 10000, 9: 12000, 10: 14000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,7 @@ class _Session:
         self.headroom_bytes = headroom_bytes
         self.best: _Confirmed | None = None
         self.nearest: _Confirmed | None = None
-        self.considered = 0
+        self.tally = Tally()
         self.metered: dict[tuple[Tree, int], _Confirmed] = {}
 
     def frames(self, orders: Iterable[Steps]) -> list[Frame]:
@@ -185,35 +182,35 @@ class _Session:
 
     def limited(self, orders: tuple[Steps, ...], default_buffer_bytes: int) -> Found:
         frames = self.frames(orders)
-        buffers = [b for b in _SMALL_BUFFERS if b < default_buffer_bytes]
-        for buffer_bytes in (default_buffer_bytes, *buffers):
+        for buffer_bytes in self.buffers(default_buffer_bytes):
             if self.headroom_bytes:
                 self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
             if not self.is_settled(frames):
                 self.attempt(frames, self.budget, buffer_bytes)
-            if self.is_settled(frames) or (self.best and self.is_roomy(buffer_bytes)):
+            if self.is_settled(frames):
                 break
         return self.found()
+
+    def buffers(self, default_buffer_bytes: int) -> tuple[int, ...]:
+        """The buffer sizes to try: the default, and smaller ones where they leave more room."""
+        room = self.budget.workspace_bytes
+        if self.budget.peak_bytes is not None:
+            left = self.budget.peak_bytes - self.itemsize * prod(self.network.result_shape)
+            room = left if room is None else min(room, left)
+        assert room is not None, "a search with a budget has a limit"
+        small = [b for b in _SMALL_BUFFERS if b < default_buffer_bytes and room // 32 < b < room]
+        return (default_buffer_bytes, *small)
 
     def is_settled(self, frames: list[Frame]) -> bool:
         """Whether the best plan repeats nothing."""
         return self.best is not None and self.best.metered.macs <= frames[0].plain_macs
 
-    def is_roomy(self, buffer_bytes: int) -> bool:
-        """Whether smaller buffers would change little."""
-        room = self.budget.workspace_bytes
-        if self.budget.peak_bytes is not None:
-            left = self.budget.peak_bytes - self.itemsize * prod(self.network.result_shape)
-            room = left if room is None else min(room, left)
-        return room is None or room >= 32 * buffer_bytes
-
     def attempt(self, frames: list[Frame], limit: Limit, buffer_bytes: int) -> None:
         """Searches under a limit; where the meter asks for more, again with that set aside."""
-        for _ in range(3):
-            task = Task(limit, buffer_bytes)
-            pool = _collect(frames, task)
-            self.considered += pool.n_priced
-            missing = self.confirm_pool(pool, buffer_bytes, limit)
+        ceiling = None if self.best is None else self.best.metered.macs - 1
+        for _ in range(_N_RETRIES):
+            pool = _collect(frames, Task(limit, buffer_bytes, self.tally), Pool(ceiling))
+            missing = self.confirm_pool(pool, buffer_bytes)
             if missing <= 0 or self.metered_out():
                 return
             limit = limit.less(missing)
@@ -221,7 +218,7 @@ class _Session:
     def metered_out(self) -> bool:
         return len(self.metered) >= _N_METERED
 
-    def confirm_pool(self, pool: Pool, buffer_bytes: int, limit: Limit) -> int:
+    def confirm_pool(self, pool: Pool, buffer_bytes: int) -> int:
         """Meters the best plans; bytes that the nearest one lacked if none fits."""
         missing: int | None = None
         tried = pool.candidates[:_N_CONFIRMED] or ([pool.nearest] if pool.nearest else [])
@@ -259,13 +256,15 @@ class _Session:
             chosen.buffer_bytes,
             chosen.metered,
             self.best is not None,
-            self.considered + len(self.metered),
+            self.tally.n_priced + len(self.metered),
         )
 
 
 #: Plans metered in one search, and of one pool, at most: a meter costs as much as 50 prices.
 _N_METERED = 56
 _N_CONFIRMED = 8
+#: Passes under ever tighter limits while the meter asks for more than was priced.
+_N_RETRIES = 3
 
 
 def _over(counts: Metered, limit: Limit) -> int:
@@ -277,25 +276,26 @@ def _over(counts: Metered, limit: Limit) -> int:
     return over
 
 
-def _collect(frames: list[Frame], task: Task) -> Pool:
-    """The plans within a limit on few operands, best first."""
-    pool = Pool([])
+def _collect(frames: list[Frame], task: Task, pool: Pool) -> Pool:
+    """The plans within a limit, best first."""
     if frames[0].n > N_EXACT:
         return _collect_large(frames, task, pool)
-    effort = _effort(frames[0].n, len(frames))
+    stop = task.tally.n_priced + _PRICED_PER_PASS.get(frames[0].n, 1000)
     n_equal = 0
     for frame in frames:
         if pool.macs is not None and frame.plain_macs >= pool.macs:
             n_equal += 1
             if frame.plain_macs > pool.macs or n_equal > 3:
                 break
-        explore(frame, task, pool, effort)
+        # Orders come by rising multiply-adds: the first are the likeliest and get most.
+        share = max((stop - task.tally.n_priced) // 4, 100)
+        explore(frame, task, pool, Effort(n_deep=4, beam=10, n_priced=share))
     if pool.macs is None or pool.macs > frames[0].plain_macs:
-        for frame in frames:
+        for frame in (*frames[:6], *frames[6:][-2:]):
             if pool.macs is None or frame.plain_macs < pool.macs:
                 sliced_at_root(frame, task, pool)
     for candidate in _leaders(pool):
-        pool.add(polished(candidate, task, pool, 3))
+        pool.add(polished(candidate, task, pool, _N_POLISHED))
     return pool
 
 
@@ -307,7 +307,7 @@ def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
         if pool.macs is not None and pool.macs <= frame.plain_macs:
             break
         sliced = sliced_and_repaired(
-            frame.network, frame.steps, frame.itemsize, task, pool, _N_SLICES
+            frame.network, frame.steps, frame.itemsize, task, _N_SLICES
         )
         if sliced is not None:
             descend(*sliced, task, pool, _N_DESCENT)
@@ -316,6 +316,8 @@ def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
 
 #: Nests priced in one descent, and indices cut for a whole network, at most.
 _N_DESCENT = 4000
+#: Nests priced while one plan is polished, at most.
+_N_POLISHED = 600
 _N_SLICES = 60
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
 
-from einbound.errors import PlanError
+from einbound.errors import PathError, PlanError
 from einbound.expr.network import Network
 
 
@@ -330,7 +330,7 @@ def steps_from_path(
     """Pairs of values from an opt_einsum path; n-ary entries are taken pair by pair.
 
     Raises:
-        PlanError: An entry names a position that does not exist, or the path does not end in
+        PathError: An entry names a position that does not exist, or the path does not end in
             one value.
     """
     left = list(range(n_operands))
@@ -338,7 +338,7 @@ def steps_from_path(
     for entry in path:
         places = sorted(set(int(p) for p in entry), reverse=True)
         if not places or places[0] >= len(left) or places[-1] < 0 or len(places) != len([*entry]):
-            raise PlanError(
+            raise PathError(
                 f"path entry {tuple(entry)} does not fit the {len(left)} values left at that point; "
                 f"expected distinct positions from 0 to {len(left) - 1}"
             )
@@ -349,7 +349,7 @@ def steps_from_path(
             made = n_operands + len(steps) - 1
         left.append(made)
     if len(left) != 1:
-        raise PlanError(
+        raise PathError(
             f"the path leaves {len(left)} values uncontracted; expected one; "
             "add entries that contract the rest"
         )

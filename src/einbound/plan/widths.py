@@ -29,6 +29,13 @@ class Candidate:
     price: Price
 
 
+@dataclass(slots=True)
+class Tally:
+    """How many nests were priced so far."""
+
+    n_priced: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """What a plan must keep to.
@@ -36,19 +43,22 @@ class Task:
     Attributes:
         limit: The bytes it may use.
         buffer_bytes: What an accumulation may use at a time.
+        tally: Counts every nest that is priced.
     """
 
     limit: Limit
     buffer_bytes: int
+    tally: Tally
 
     def price(self, frame: Frame, nests: Nests) -> Price:
         """Counts of the nests under this task's buffer."""
+        self.tally.n_priced += 1
         return frame.price(nests, self.buffer_bytes)
 
-    def fitting(self, frame: Frame, nests: Nests) -> Price | None:
-        """Counts of the nests if they fit."""
-        price = self.price(frame, nests)
-        return price if price.fits(self.limit) else None
+    def fits(self, frame: Frame, nests: Nests) -> bool:
+        """Whether the nests keep to the limit."""
+        self.tally.n_priced += 1
+        return frame.space(nests, self.buffer_bytes).fits(self.limit)
 
 
 def finest(frame: Frame, nests: Nests) -> Nests:
@@ -71,7 +81,7 @@ def widened(frame: Frame, nests: Nests, task: Task, *, thorough: bool) -> Candid
         thorough: Try every order of widening up to three loops, and even widening of all.
     """
     start = finest(frame, nests)
-    if task.fitting(frame, start) is None:
+    if not task.fits(frame, start):
         return None
     best: Candidate | None = None
     for first, order in _ways(frame, start, task, thorough=thorough):
@@ -118,7 +128,7 @@ def _evenly(frame: Frame, start: Nests, task: Task) -> Nests:
             extent = frame.extents[start.opens[step][position].index]
             n_trips = max(2, round(extent ** (1 - power / n_powers)))
             nests = nests.with_width((step, position), _width(extent, n_trips))
-        if task.fitting(frame, nests) is None:
+        if not task.fits(frame, nests):
             high = power
         else:
             low, best = power, nests
@@ -131,22 +141,18 @@ def _width(extent: int, n_trips: int) -> int:
 
 
 def _widen(frame: Frame, nests: Nests, order: tuple[Place, ...], task: Task) -> Candidate:
-    dropped: set[Place] = set()
     for place in order:
         step, position = place
         extent = frame.extents[nests.opens[step][position].index]
         without = nests.with_width(place, extent)
-        if task.fitting(frame, _stripped(frame, without)) is not None:
+        if task.fits(frame, _stripped(frame, without)):
             nests = without
-            dropped.add(place)
         else:
             nests = _bisect(frame, nests, place, task)
     bare = _stripped(frame, nests)
-    price = task.fitting(frame, bare)
-    if price is None:
-        # A loop of a single trip still decides when values are made; then it stays.
-        bare, price = nests, task.price(frame, nests)
-    return Candidate(frame, bare, price)
+    # A loop of a single trip still decides when values are made; where that matters it stays.
+    kept = bare if task.fits(frame, bare) else nests
+    return Candidate(frame, kept, task.price(frame, kept))
 
 
 def _stripped(frame: Frame, nests: Nests) -> Nests:
@@ -168,7 +174,7 @@ def _bisect(frame: Frame, nests: Nests, place: Place, task: Task) -> Nests:
     while high - low > 1:
         middle = (low + high) // 2
         tried = nests.with_width(place, _width(extent, middle))
-        if task.fitting(frame, tried) is None:
+        if not task.fits(frame, tried):
             low = middle
         else:
             high, best = middle, tried
