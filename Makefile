@@ -28,7 +28,7 @@ check:  ## lint, format, types, layers, style and every example of the docs
 
 bench:  ## the figures in benchmarks/results, measured anew
 	$(NEED) bench
-	@$(RUN) -m benchmarks
+	@$(RUN) benchmarks/run_all.py
 
 golden:  ## rewrite the golden files; read the diff before you commit it
 	$(NEED) dev

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+import einbound
 from einbound.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -35,36 +36,57 @@ SHOWN_ONLY = {"make", "pip", "git", "cd"}
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, its text, and the first line of its text."""
+    """One fenced block: its language, its text, where that lies in the page, its first line."""
 
     language: str
     text: str
+    span: tuple[int, int]
     line: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of running a page.
+
+    Attributes:
+        n_run: Blocks that were run or compared.
+        faults: What is wrong, in words.
+        text: The page with the outputs as they really are.
+    """
+
+    n_run: int
+    faults: tuple[str, ...]
+    text: str
 
 
 def blocks(page: str) -> Iterator[Block]:
     """The fenced blocks of a page, in order."""
     for match in re.finditer(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        yield Block(match[1], match[2], page.count("\n", 0, match.start()) + 2)
+        line = page.count("\n", 0, match.start()) + 2
+        yield Block(match[1], match[2], match.span(2), line)
 
 
 def agrees(expected: str, got: str) -> bool:
     """Whether two outputs are equal, up to blanks at line ends and `...`."""
-    expected, got = ("\n".join(map(str.rstrip, t.strip("\n").split("\n"))) for t in (expected, got))
-    return doctest.OutputChecker().check_output(expected + "\n", got + "\n", doctest.ELLIPSIS)
+    expected, got = trimmed(expected), trimmed(got)
+    return doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS)
 
 
-def run_doctest(text: str, names: dict[str, Any], where: str) -> None:
-    """Run the prompts in `text`; what they define stays in `names`."""
+def trimmed(text: str) -> str:
+    return "\n".join(map(str.rstrip, text.strip("\n").split("\n"))) + "\n"
+
+
+def prompts(text: str, names: dict[str, Any], where: str) -> str:
+    """What a doctest has to complain about; what it defines stays in `names`."""
     test = doctest.DocTestParser().get_doctest(text, names, where, where, 0)
     told = io.StringIO()
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     runner.run(test, out=told.write, clear_globs=False)
     names.update(test.globs)
-    assert runner.failures == 0, told.getvalue()
+    return told.getvalue() if runner.failures else ""
 
 
-def run_program(block: Block, names: dict[str, Any], where: str) -> str:
+def program(block: Block, names: dict[str, Any], where: str) -> str:
     """What a program prints."""
     told = io.StringIO()
     code = compile("\n" * (block.line - 1) + block.text, where, "exec")
@@ -73,13 +95,14 @@ def run_program(block: Block, names: dict[str, Any], where: str) -> str:
     return told.getvalue()
 
 
-def run_console(text: str, where: str) -> None:
-    """Run the `$ einbound ...` commands of a console block and compare what they print."""
+def console(text: str) -> Iterator[tuple[str, str, str]]:
+    """The commands of a console block, each with its expected and its real output."""
     for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
-        program, *arguments = shlex.split(command, comments=True)
-        if program in SHOWN_ONLY:
+        name, *arguments = shlex.split(command, comments=True)
+        if name in SHOWN_ONLY:
+            yield command, expected, expected
             continue
-        assert program == "einbound", f"{where}: only einbound can be run here, not {command!r}"
+        assert name == "einbound", f"only einbound can be run here, not {command!r}"
         target = None
         if ">" in arguments:
             arguments, (_, target) = arguments[:-2], arguments[-2:]
@@ -88,35 +111,50 @@ def run_console(text: str, where: str) -> None:
             main(arguments)
         if target:
             Path(target).write_text(told.getvalue())
-        got = "" if target else told.getvalue()
-        assert agrees(expected, got), f"{where}: $ {command}\nexpected:\n{expected}\ngot:\n{got}"
+        yield command, expected, "" if target else told.getvalue()
 
 
-def run_page(text: str, where: str) -> int:
-    """Run all blocks of a page; the answer is how many there were."""
+def replay(page: str, where: str) -> Replay:
+    """Run all blocks of a page in order; those that are only shown are left as they are."""
     names: dict[str, Any] = {"__name__": where}
-    told: str | None = None
-    n_run = 0
-    for block in blocks(text):
+    faults: list[str] = []
+    pieces: list[str] = []
+    printed: str | None = None
+    at = n_run = 0
+
+    def compared(expected: str, got: str, what: str) -> str:
+        if agrees(expected, got):
+            return expected
+        faults.append(f"{what}\nexpected:\n{expected}\ngot:\n{got}")
+        return trimmed(got) if got.strip() else ""
+
+    for block in blocks(page):
         here = f"{where}:{block.line}"
-        before, told = told, None
+        before, printed, shown = printed, None, block.text
         if block.language == "python" and ">>>" in block.text:
-            run_doctest(block.text, names, here)
+            faults += filter(None, [prompts(block.text, names, here)])
         elif block.language == "python":
-            told = run_program(block, names, here)
+            printed = program(block, names, here)
         elif block.language == "console":
-            run_console(block.text, here)
+            shown = "".join(
+                f"$ {command}\n{compared(expected, got, f'{here}: $ {command}')}"
+                for command, expected, got in console(block.text)
+            )
         elif block.language == "text" and before is not None:
-            assert agrees(block.text, before), f"{here}: expected\n{block.text}\ngot\n{before}"
+            shown = compared(block.text, before, here)
         else:
             continue
         n_run += 1
-    return n_run
+        pieces += [page[at : block.span[0]], shown]
+        at = block.span[1]
+    return Replay(n_run, tuple(faults), "".join([*pieces, page[at:]]))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, in whose child processes the package can be imported."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(SRC))
     return tmp_path
 
 
@@ -142,8 +180,12 @@ def test_docstring_examples_of(module: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 @pytest.mark.usefixtures("folder")
-def test_examples_of_page(page: Path) -> None:
-    run_page(page.read_text(), page.relative_to(ROOT).as_posix())
+def test_examples_of_page(page: Path, request: pytest.FixtureRequest) -> None:
+    seen = replay(page.read_text(), page.relative_to(ROOT).as_posix())
+    if request.config.getoption("--update-golden"):
+        page.write_text(seen.text)
+        seen = replay(seen.text, page.name)
+    assert not seen.faults, "\n\n".join([*seen.faults, "if the change is meant: make golden"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -169,15 +211,44 @@ def test_there_are_docstring_examples() -> None:
     ids=["program", "prompt", "output", "command", "other command", "shared names"],
 )
 @pytest.mark.usefixtures("folder")
-def test_a_broken_example_fails(page: str) -> None:
-    with pytest.raises((AssertionError, SystemExit)):
-        run_page(page, "planted")
+def test_a_broken_example_is_a_fault(page: str) -> None:
+    try:
+        faults = replay(page, "planted").faults
+    except (AssertionError, SystemExit) as error:
+        faults = (str(error),)
+    assert len(faults) == 1
+
+
+GOOD = (
+    "```python\nx = 1\nprint(x, 'then')\n```\n\n```text\n1 ...\n```\n"
+    "```python\n>>> x\n1\n\n```\n```console\n$ make demo\n$ einbound doctor\n...numpy...\n```\n"
+)
 
 
 @pytest.mark.usefixtures("folder")
-def test_working_examples_pass() -> None:
-    page = (
-        "```python\nx = 1\nprint(x, 'then')\n```\n\n```text\n1 ...\n```\n"
-        "```python\n>>> x\n1\n\n```\n```console\n$ make demo\n$ einbound doctor\n...numpy...\n```\n"
-    )
-    assert run_page(page, "planted") == 4
+def test_working_examples_pass_and_stay_as_they_are() -> None:
+    assert replay(GOOD, "planted") == Replay(4, (), GOOD)
+
+
+@pytest.mark.usefixtures("folder")
+def test_outdated_output_is_replaced_on_request() -> None:
+    outdated = GOOD.replace("1 ...\n", "2 then\nand more\n")
+    assert replay(outdated, "planted").text == GOOD.replace("1 ...\n", "1 then\n")
+
+
+def test_every_public_name_is_on_the_page_of_public_names() -> None:
+    words = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text()))
+    assert {name for name in einbound.__all__ if name != "__version__"} - words == set()
+
+
+def test_every_module_is_on_the_page_of_the_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    modules = {path.relative_to(SRC / "einbound").as_posix() for path in SRC.rglob("*.py")}
+    shown = set(re.findall(r"^- `(\S+\.py)`", page, re.MULTILINE))
+    assert shown == {name for name in modules if not name.endswith("/__init__.py")}
+
+
+def test_every_decision_is_linked_from_the_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    decisions = {path.name for path in (ROOT / "docs" / "decisions").glob("*.md")}
+    assert decisions == set(re.findall(r"\(decisions/(\S+\.md)\)", page))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import rich.progress
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ LADDER = PlanReport(
     overhead_bytes=40_960,
     plain_peak_bytes=399_360_000,
     plain_macs=28_672_000_000,
-    peak_at="step 1, while it multiplies",
+    peak_at="step 1, acbd,ijcd->ijab",
     alive=(
         AliveRow("operands", 51_200_000),
         AliveRow("result ijab", 20_480_000),
@@ -150,10 +151,21 @@ def test_the_bar_is_closed_when_the_run_is_interrupted(capsys: pytest.CaptureFix
             raise KeyboardInterrupt
 
     threads = threading.active_count()
+    # Nothing is left to wait for: the bar never starts a thread.
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert threading.active_count() == threads
     assert "1/3" in capsys.readouterr().err
+
+
+def test_a_bar_is_drawn_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    monkeypatch.setattr(rich.progress.Progress, "refresh", lambda _: drawn.append(1))
+    with reporting(True) as callback:
+        assert callback is not None
+        for done in range(1, 5001):
+            callback(done, 5000)
+    assert 100 < len(drawn) < 210
 
 
 def test_without_rich_a_bar_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,9 @@ from typing import Protocol
 
 from einbound.errors import BackendError
 
+#: How often a bar is drawn in all, at most: a drawing takes longer than a small trip.
+DRAWINGS = 200
+
 
 class Progress(Protocol):
     """What `progress=` takes: called with what is done and what there is in all.
@@ -60,15 +63,24 @@ def _bar() -> Iterator[Progress]:
         ) from None
     from rich.console import Console
 
-    # On stderr, so that what a program prints can be piped; no refresh thread is left behind,
-    # since the context ends it also when a run is interrupted.
+    # On stderr, so that what a program prints can be piped. Without automatic refresh there is no
+    # thread that could outlive an interrupt; the bar is drawn when its share has grown instead.
     bar = Bar(
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True)
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
     )
     with bar:
         task = bar.add_task("", total=None)
+        shown = -1
 
         def update(done: int, total: int, /) -> None:
-            bar.update(task, completed=done, total=total)
+            nonlocal shown
+            share = DRAWINGS * done // max(total, 1)
+            if share > shown:
+                shown = share
+                bar.update(task, completed=done, total=total, refresh=True)
 
         yield update

@@ -97,7 +97,7 @@ class PlanReport:
         overhead_bytes: Stated constant for interpreter objects, outside `peak_bytes`.
         plain_peak_bytes: Peak of the same order without loops.
         plain_macs: Multiply-adds of the same order without loops.
-        peak_at: Where the peak occurs, for example "step 1, while it multiplies".
+        peak_at: What happens at the peak, for example "step 1, acbd,ijcd->ijab".
         alive: The arrays alive at the peak; their bytes add up to `peak_bytes`.
         limits: The limits that were applied.
         fits: The plan keeps every limit.
@@ -275,7 +275,7 @@ def _peak(plan: PlanReport) -> list[str]:
     alive = sorted(plan.alive, key=lambda row: (-row.n_bytes, row.name))
     rows = [(row.name, f"{row.n_bytes:,}", human_bytes(row.n_bytes)) for row in alive]
     table = columns([("alive then", "bytes", ""), *rows], "<>>") if rows else []
-    return [f"{exact_bytes(plan.peak_bytes)}, in {plan.peak_at}", *table]
+    return [f"{exact_bytes(plan.peak_bytes)}: {plan.peak_at}", *table]
 
 
 def _bytes(plan: PlanReport) -> list[str]:
