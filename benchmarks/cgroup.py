@@ -141,7 +141,7 @@ def _remove(made: Group) -> None:
     print(f"cgroup: could not remove {made.path}", file=sys.stderr)
 
 
-def run_limited(task: Task, limit_bytes: int) -> dict[str, Any]:
+def run_limited(task: Task, limit_bytes: int, *, one_thread: bool = True) -> dict[str, Any]:
     """What a child answers that may grow by `limit_bytes` + 8 MiB after its warm-up."""
     with group() as made:
         # The shell moves itself before Python starts, so that every page is charged here.
@@ -153,7 +153,7 @@ def run_limited(task: Task, limit_bytes: int) -> dict[str, Any]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment(),
+            env=environment(one_thread=one_thread),
         )
         assert child.stdin is not None, "opened as a pipe"
         assert child.stdout is not None, "opened as a pipe"
@@ -200,12 +200,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=LAYOUTS)
     parser.add_argument("--shares", nargs="+", type=int, default=[1, 2, 4, 16], metavar="K")
     parser.add_argument("--results", type=Path, default=tables.RESULTS, metavar="DIR")
+    parser.add_argument("--all-threads", action="store_true", help="BLAS with all its threads")
     parser.add_argument("--table-only", action="store_true")
     return parser.parse_args()
 
 
 def _measured(asked: argparse.Namespace) -> dict[str, Any]:
-    head = {"machine": machine.parts()}
+    head = {"machine": limits.host(asked)}
     try:
         _, files = parent_group()
         control = _control()
@@ -216,7 +217,7 @@ def _measured(asked: argparse.Namespace) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
         for path, layout in limits.cases(asked.also, asked.only, asked.layouts):
-            rows += _case(path, layout, Path(scratch), asked.shares)
+            rows += _case(path, layout, Path(scratch), asked)
     return {**head, "version": files.version, "control": control, "rows": rows}
 
 
@@ -228,8 +229,10 @@ def _control() -> dict[str, Any]:
     return run_limited(task, 64 << 20)
 
 
-def _case(path: Path, layout: str, scratch: Path, shares: list[int]) -> list[dict[str, Any]]:
-    network = load(path)
+def _case(
+    path: Path, layout: str, scratch: Path, asked: argparse.Namespace
+) -> list[dict[str, Any]]:
+    network, shares = load(path), asked.shares
     head = {"network": network.name, "layout": limits.layout_name(path, layout)}
     priced = run_task(Task("price", str(path), layout=layout))
     if "died" in priced:
@@ -242,7 +245,12 @@ def _case(path: Path, layout: str, scratch: Path, shares: list[int]) -> list[dic
             "run", str(path), layout=layout, memory_limit=limit, trace=False, handshake=True,
             reference=reference,
         )  # fmt: skip
-        row = {**head, "k": k, "limit_bytes": limit, **run_limited(task, limit)}
+        row = {
+            **head,
+            "k": k,
+            "limit_bytes": limit,
+            **run_limited(task, limit, one_thread=not asked.all_threads),
+        }
         row["verdict"] = _verdict(row)
         print(f"{network.name:16} {head['layout']:11} k={k:2} {row['verdict']}", flush=True)
         rows.append(row)

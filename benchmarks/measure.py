@@ -1,14 +1,16 @@
 """What one call takes: tracked bytes, growth of the process, seconds.
 
-Tracked bytes come from tracemalloc, which sees every NumPy array but not what C code takes with
-plain malloc; the growth of the process's high-water mark sees that as well, but also BLAS work
-buffers and pages. Neither is enough alone.
+Tracked bytes come from tracemalloc, which sees every NumPy array and, once `track_mappings` was
+called, every anonymous mapping, but not what C code takes with plain malloc; the growth of the
+process's high-water mark sees that as well, but also BLAS work buffers and pages. Neither is
+enough alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -65,6 +67,34 @@ def measure(call: Callable[[], Any], *, trace: bool = True) -> Measurement:
     return Measurement(
         result, tracked_after - tracked_before, process_after - process_before, wall, cpu
     )
+
+
+class _TrackedMapping(mmap.mmap):
+    """An anonymous mapping that tracemalloc counts like an array."""
+
+    def __init__(self, fileno: int, length: int, *args: Any, **keywords: Any) -> None:
+        super().__init__()
+        self._counted = fileno == -1
+        if self._counted:
+            ctypes.pythonapi.PyTraceMalloc_Track(
+                _DOMAIN, ctypes.c_size_t(id(self)), ctypes.c_size_t(length)
+            )
+
+    def __del__(self) -> None:
+        if self._counted:
+            ctypes.pythonapi.PyTraceMalloc_Untrack(_DOMAIN, ctypes.c_size_t(id(self)))
+
+
+_DOMAIN = ctypes.c_uint(0x6D6D6170)
+
+
+def track_mappings() -> None:
+    """Makes tracemalloc see anonymous mappings, which it does not by itself.
+
+    Without this, workspace from mmap would count in the process's growth only, where 8 MiB of it
+    are allowed for.
+    """
+    mmap.mmap = _TrackedMapping  # type: ignore[misc]
 
 
 def status_bytes(field: str) -> int:

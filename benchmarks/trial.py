@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import sys
 import time
 import warnings
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import largest_difference, measure, warm_blas
+from measure import largest_difference, measure, track_mappings, warm_blas
 from networks import Network, load, operand_bytes, operands
 
 Arrays = tuple[np.ndarray, ...]
@@ -71,6 +72,8 @@ def main() -> None:
     sys.stdout = sys.stderr  # a library that prints must not break the protocol
     warnings.simplefilter("ignore")
     task = Task(**json.loads(sys.stdin.readline()))
+    if task.trace:
+        track_mappings()  # before the engine is imported
     answer = ACTIONS[task.action](task, answered)
     answered.write(json.dumps(answer) + "\n")
     answered.flush()
@@ -160,6 +163,7 @@ def _einbound(task: Task, network: Network, arrays: Arrays) -> Prepared:
         "plan_seconds": time.perf_counter() - started,
         "peak_bytes": plan.peak_bytes,
         "workspace_bytes": plan.workspace_bytes,
+        "overhead_bytes": plan.overhead_bytes,
         "macs": plan.macs,
         "loops": [_loop_text(loop) for loop in plan.loops],
     }
@@ -196,6 +200,9 @@ def _stand_in(task: Task, network: Network, arrays: Arrays) -> Prepared:
 
     def call() -> np.ndarray:
         seen = np.ones(options.get("array_bytes", 0), np.uint8)
+        mapped_bytes = options.get("mapped_bytes", 0)
+        if mapped_bytes:
+            np.frombuffer(mmap.mmap(-1, mapped_bytes), np.uint8).fill(1)
         hidden_bytes = options.get("hidden_bytes", 0)
         if hidden_bytes:
             hidden = libc.malloc(hidden_bytes)

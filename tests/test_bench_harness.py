@@ -62,6 +62,11 @@ def test_an_overshoot_by_plain_malloc_is_caught() -> None:
     assert grown(answer) > LIMIT_BYTES + SLACK_BYTES
 
 
+def test_an_overshoot_in_a_mapping_is_caught_to_the_page() -> None:
+    answer = stand_in(array_bytes=LIMIT_BYTES, mapped_bytes=TEN_MIB // 10)
+    assert answer["tracked_bytes"] >= LIMIT_BYTES + TEN_MIB // 10
+
+
 def test_a_sliding_window_counts_the_bytes_that_are_stored() -> None:
     answer = stand_in(array_bytes=0)
     sizes = json.loads(NETWORK.read_text(encoding="utf-8"))["sizes"]
