@@ -6,16 +6,25 @@ Only calls that write into memory they are given, so that nothing is allocated b
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from einbound.backends.looks import (
+    Array,
+    block_matrix_look,
+    block_view,
+    fused_look,
+    indices_look,
+    matrix_look,
+    product_look,
+    same,
+    spread_look,
+)
 from einbound.step.blocked import Block, Buffer, Core, Way
-from einbound.step.pair import CARRIERS, A, B, C, Group, Pair
+from einbound.step.pair import CARRIERS, A, B, C, Group
 
-Array: TypeAlias = NDArray[Any]
 Bytes: TypeAlias = NDArray[np.uint8]
 Take: TypeAlias = Callable[[int], Bytes]
 Give: TypeAlias = Callable[[Bytes], None]
@@ -32,8 +41,6 @@ class Kernel(Protocol):
 
 #: Work on one block: a, b, c over fused axes, whether to add, the buffers.
 Body: TypeAlias = Callable[[Any, Any, Any, bool, list[Array]], None]
-#: A view of an array; None: the array as it is.
-Look: TypeAlias = Callable[[Array], Array] | None
 
 
 def compile_way(way: Way) -> Kernel:
@@ -46,7 +53,8 @@ def compile_way(way: Way) -> Kernel:
         return _fill
     if not way.blocks and not way.buffers:
         return _direct(way)
-    staged = _staged(way)
+    is_one_product = way.core is Core.MATMUL and not (way.blocks or way.packs)
+    staged = _one_stage(way) if is_one_product and not way.pair.work.hasobject else _staged(way)
     if way.packs or way.always or way.blocks_sums:
         return staged
     # Without an addition nothing needs the blocks: the first trip writes in one call.
@@ -76,10 +84,10 @@ def _direct(way: Way) -> Kernel:
     """The kernel of a way that is one call on views."""
     call = _core(way)
     if way.core is Core.MATMUL:
-        looks = [_matrix_look(way, side) for side in (A, B, C)]
+        looks = [matrix_look(way, side) for side in (A, B, C)]
         if not any(looks):
             return _matmul_as_is
-        look_a, look_b, look_c = (look or _same for look in looks)
+        look_a, look_b, look_c = (look or same for look in looks)
 
         def matmul(
             a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
@@ -87,12 +95,40 @@ def _direct(way: Way) -> Kernel:
             np.matmul(look_a(a), look_b(b), look_c(c))  # type: ignore[arg-type]
 
         return matmul
-    fuse_a, fuse_b, fuse_c = (_fuse(way.pair, side) for side in (A, B, C))
+    fuse_a, fuse_b, fuse_c = (fused_look(way.pair, side) for side in (A, B, C))
 
     def kernel(
         a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
     ) -> None:
         call(fuse_a(a), None if b is None else fuse_b(b), fuse_c(c), accumulate, [])
+
+    return kernel
+
+
+def _one_stage(way: Way) -> Kernel:
+    """The kernel of one whole matrix product into a buffer that is then added or copied."""
+    assert way.product is not None, f"nothing to stage in {way}"
+    pair, product = way.pair, way.product
+    look_a, look_b = (matrix_look(way, side) or same for side in (A, B))
+    indices = [i for n in product.order for i in pair.axes[n].indices]
+    look_c = indices_look(pair.c, indices, product.extents) or same
+    look_made = product_look(way) or same
+    n_bytes, shape, work = product.n_bytes, product.extents, pair.work
+
+    def kernel(
+        a: Array, b: Array | None, c: Array, accumulate: bool, take: Take, give: Give
+    ) -> None:
+        buffer = take(n_bytes)
+        try:
+            made: Array = np.ndarray(shape, work, buffer)
+            np.matmul(look_a(a), look_b(b), look_made(made))  # type: ignore[arg-type]
+            into = look_c(c)
+            if accumulate:
+                np.add(into, made, into, casting="unsafe")
+            else:
+                np.copyto(into, made, casting="unsafe")
+        finally:
+            give(buffer)
 
     return kernel
 
@@ -105,7 +141,7 @@ def _matmul_as_is(
 
 def _staged(way: Way) -> Kernel:
     """The kernel of a way with loops or buffers."""
-    fuse_a, fuse_b, fuse_c = (_fuse(way.pair, side) for side in (A, B, C))
+    fuse_a, fuse_b, fuse_c = (fused_look(way.pair, side) for side in (A, B, C))
     body = _body(way)
     work = way.pair.work
     buffers = way.buffers
@@ -193,7 +229,7 @@ def _loop(way: Way, body: Body, block: Block) -> Body:
 
 def _packed(way: Way, body: Body, pack: Buffer, number: int) -> Body:
     """`body` on a copy of one operand's block."""
-    block = _block_view(way, pack)
+    block = block_view(way, pack)
     if pack.side == A:
 
         def pack_a(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
@@ -213,7 +249,7 @@ def _packed(way: Way, body: Body, pack: Buffer, number: int) -> Body:
 
 def _stage(way: Way, body: Body, buffer: Buffer, number: int, always: bool) -> Body:
     """`body` into a buffer that is then added or copied into the block of c."""
-    block = _block_view(way, buffer)
+    block = block_view(way, buffer)
 
     def stage(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
         if not (add or always):
@@ -229,26 +265,13 @@ def _stage(way: Way, body: Body, buffer: Buffer, number: int, always: bool) -> B
     return stage
 
 
-def _block_view(way: Way, buffer: Buffer) -> Callable[[Array, tuple[int, ...]], Array]:
-    """Makes the view of a flat buffer that has the axes of a block of its array."""
-    carried = way.pair.carried[buffer.side]
-    order = tuple(carried.index(i) for i in buffer.order)
-    back = tuple(order.index(i) for i in range(len(order)))
-
-    def view(flat: Array, shape: tuple[int, ...]) -> Array:
-        ordered = tuple(shape[i] for i in order)
-        return flat[: prod(shape)].reshape(ordered).transpose(back)
-
-    return view
-
-
 def _core(way: Way) -> Body:
     """The one call of a block."""
     return _CORES[way.core](way)
 
 
 def _matmul(way: Way) -> Body:
-    look_a, look_b, look_c = (_block_matrix(way, side) for side in (A, B, C))
+    look_a, look_b, look_c = (block_matrix_look(way, side) for side in (A, B, C))
 
     def matmul(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
         np.matmul(look_a(a), look_b(b), look_c(c))
@@ -258,7 +281,7 @@ def _matmul(way: Way) -> Body:
 
 def _multiply(way: Way) -> Body:
     pair = way.pair
-    look_a, look_b = _spread(way, A), _spread(way, B)
+    look_a, look_b = spread_look(way, A), spread_look(way, B)
     same = all(view is not None and view.dtype == pair.work for view in pair.views)
 
     def multiply(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
@@ -310,84 +333,3 @@ _CORES: dict[Core, Callable[[Way], Body]] = {
     Core.REDUCE: _reduce,
     Core.COPY: _copy,
 }
-
-
-def _same(array: Any) -> Any:
-    return array
-
-
-def _fuse(pair: Pair, side: int) -> Callable[[Array], Array]:
-    """Makes the view of an array over the fused axes of its step, without a copy."""
-    view = pair.views[side]
-    if view is None:
-        return _same
-    axes = [pair.axes[i] for i in pair.carried[side]]
-    wanted = [i for axis in axes for i in axis.indices]
-    dropped = [i for i in view.indices if i not in set(wanted)]
-    order = tuple(view.indices.index(i) for i in (*dropped, *wanted))
-    return _look(order, tuple(axis.extent for axis in axes), view.extents) or _same
-
-
-def _matrix_look(way: Way, side: int) -> Look:
-    """The view of a whole array as a stack of matrices."""
-    view = way.pair.views[side]
-    assert view is not None
-    axes = way.pair.axes
-    first, second = way.form.matrix(side)
-    batch = [i for i in way.form.batch if side in CARRIERS[axes[i].group]]
-    wanted = [i for n in (*batch, *first, *second) for i in axes[n].indices]
-    dropped = [i for i in view.indices if i not in set(wanted)]
-    order = tuple(view.indices.index(i) for i in (*dropped, *wanted))
-    shape = [axes[i].extent if i in batch else 1 for i in way.form.batch]
-    shape += [prod(axes[i].extent for i in run) for run in (first, second)]
-    while len(shape) > 2 and shape[0] == 1:
-        del shape[0]
-    return _look(order, tuple(shape), view.extents)
-
-
-def _look(order: tuple[int, ...], shape: tuple[int, ...], now: tuple[int, ...]) -> Look:
-    """A transposition and a reshape that copies nothing, or only what is needed of them."""
-    is_ordered = order == tuple(range(len(order)))
-    is_shaped = shape == tuple(now[i] for i in order)
-    if is_ordered and is_shaped:
-        return None
-    if is_shaped:
-        return lambda array: array.transpose(order)
-    if is_ordered:
-        return lambda array: array.reshape(shape, copy=False)
-    return lambda array: array.transpose(order).reshape(shape, copy=False)
-
-
-def _block_matrix(way: Way, side: int) -> Callable[[Array], Array]:
-    """The view of a block as a stack of matrices; its extents may differ from trip to trip."""
-    pair, form = way.pair, way.form
-    carried = pair.carried[side]
-    runs = [(i,) for i in form.batch] + list(form.matrix(side))
-    looped = [i for i in form.looped if i in carried]
-    kept = [[carried.index(i) for i in run if i in carried] for run in runs]
-    order = tuple(carried.index(i) for i in looped) + tuple(i for run in kept for i in run)
-    shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
-
-    def look(array: Array) -> Array:
-        shape = shapes.get(array.shape)
-        if shape is None:
-            shape = tuple(prod(array.shape[i] for i in run) for run in kept)
-            shapes[array.shape] = shape
-        return array.transpose(order).reshape(shape, copy=False)
-
-    return look
-
-
-def _spread(way: Way, side: int) -> Callable[[Array], Array]:
-    """The view of an operand's block with the axes of c, of length 1 where it lacks one."""
-    pair = way.pair
-    carried, kept = pair.carried[side], pair.carried[C]
-    looped = [i for i in carried if i not in kept]
-    order = tuple(carried.index(i) for i in (*looped, *(i for i in kept if i in carried)))
-    is_ordered = order == tuple(range(len(order)))
-    # One element along each summed axis, and a new axis where c has one that is not carried.
-    picks = (0,) * len(looped) + tuple(slice(None) if i in carried else None for i in kept)
-    if is_ordered and all(pick == slice(None) for pick in picks):
-        return _same
-    # The ellipsis keeps an array where plain integers would give a scalar.
-    return lambda array: array.transpose(order)[(*picks, ...)]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
 import numpy as np
 
 from einbound.step import pricing
-from einbound.step.blocked import Block, Buffer, Core, Way
+from einbound.step.blocked import Core, Way
 from einbound.step.blocking import Widths, pack_order, product_order
-from einbound.step.form import Form, Kernel, check_form, forms, is_taken, kernel
-from einbound.step.pair import CARRIERS, A, B, C, Group, Pair, nests
+from einbound.step.estimate import core_seconds, hidden_bytes, n_elements, way_seconds
+from einbound.step.form import Form, check_form, forms, is_taken
+from einbound.step.pair import A, B, C, Group, Pair, nests
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 from einbound.step.view import View
 
@@ -120,7 +121,7 @@ class _Task:
         pair = self.pair
         rows, columns = pair.groups[Group.ROW], pair.groups[Group.COLUMN]
         form = Form(pair.groups[Group.BATCH], rows, columns, pair.groups[Group.SUM])
-        return _core_seconds(Core.MATMUL, Widths.of(pair, form), frozenset())
+        return core_seconds(Core.MATMUL, Widths.of(pair, form), frozenset())
 
     def arrangements(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
         """Which operands to pack and which arrays to use as they are, from little to much."""
@@ -137,25 +138,25 @@ class _Task:
         """Least seconds to pack operands and to stage the destination, once each."""
         pair, size = self.pair, self.pair.work.itemsize
         sides = packed if C in fixed else packed | {C}
-        counts = [_elements(pair, side) for side in sides]
+        counts = [n_elements(pair, side) for side in sides]
         return sum(pricing.CALL_SECONDS + pricing.copy_seconds(n, n, size, total=n) for n in counts)
 
     def product_seconds(self, form: Form, fixed: frozenset[int]) -> float:
         """Seconds of the products of a form alone, without the costs of blocks."""
         widths = Widths.of(self.pair, form)
         n_trips = prod(self.pair.axes[i].extent for i in form.looped)
-        return n_trips * _core_seconds(Core.MATMUL, widths, fixed)
+        return n_trips * core_seconds(Core.MATMUL, widths, fixed)
 
     def matmul(self, form: Form, packed: frozenset[int], fixed: frozenset[int]) -> Way:
         """A matrix product on the arrays `fixed` where they lie and the others in buffers."""
         always = C not in fixed and not _can_hold(self.pair, form)
-        return self._blocked(Core.MATMUL, form, packed, always, fixed)
+        return self._blocked(Core.MATMUL, form, packed, always)
 
     def multiply(self) -> Way:
         """Products of elements on broadcast views, added over loops of summed indices."""
         pair = self.pair
         form = Form(pair.carried[C], (), (), (), pair.groups[Group.SUM])
-        return self._blocked(Core.MULTIPLY, form, frozenset(), False, ALL)
+        return self._blocked(Core.MULTIPLY, form, frozenset(), False)
 
     def einsum(self) -> Way | None:
         """NumPy's own einsum, if the buffers that it may take are within the bound."""
@@ -164,7 +165,7 @@ class _Task:
             return None
         packed = frozenset(side for side in (A, B) if not pair.is_ready(side))
         form = Form(pair.carried[C], (), (), pair.groups[Group.SUM])
-        way = self._blocked(Core.EINSUM, form, packed, not pair.is_ready(C), ALL - packed)
+        way = self._blocked(Core.EINSUM, form, packed, not pair.is_ready(C))
         return way if way.workspace_bytes <= 3 * self.room else None
 
     def reduce(self) -> Way:
@@ -172,16 +173,14 @@ class _Task:
         pair = self.pair
         form = Form(pair.carried[C], (), (), pair.groups[Group.SUM])
         always = pair.c.dtype != pair.work
-        return self._blocked(Core.REDUCE, form, frozenset(), always, ALL)
+        return self._blocked(Core.REDUCE, form, frozenset(), always)
 
     def copy(self) -> Way:
         """A copy, or an addition in place."""
         form = Form(self.pair.carried[C], (), (), ())
-        return self._blocked(Core.COPY, form, frozenset(), False, ALL)
+        return self._blocked(Core.COPY, form, frozenset(), False)
 
-    def _blocked(
-        self, core: Core, form: Form, packed: frozenset[int], always: bool, fixed: frozenset[int]
-    ) -> Way:
+    def _blocked(self, core: Core, form: Form, packed: frozenset[int], always: bool) -> Way:
         pair = self.pair
         size = pair.work.itemsize
         widths = Widths.of(pair, form)
@@ -202,15 +201,13 @@ class _Task:
             product = widths.buffer(C, order)
             total = product if has_total else None
         packs = tuple(widths.buffer(side, order) for side, order in orders)
-        hidden = _hidden_bytes(core, widths)
+        hidden = hidden_bytes(core, widths)
         taken = sum(x.n_bytes for x in (*packs, product, total) if x is not None)
-        blocks = widths.blocks()
-        seconds = _seconds(core, widths, blocks, packs, product, fixed, always or adds)
-        return Way(
+        way = Way(
             pair,
             core,
             form,
-            blocks,
+            widths.blocks(),
             packs,
             product,
             total,
@@ -218,8 +215,8 @@ class _Task:
             self.accumulate,
             hidden,
             taken + hidden,
-            seconds,
         )
+        return replace(way, seconds=way_seconds(way, widths))
 
 
 def _cheaper(best: Way | None, way: Way | None) -> Way:
@@ -241,88 +238,3 @@ def _can_hold(pair: Pair, form: Form) -> bool:
         for outer, inner in pairwise(run)
     )
     return nested and pair.is_ready(C) and is_taken(pair, form, C)
-
-
-def _hidden_bytes(core: Core, widths: Widths) -> int:
-    """Most bytes that c_einsum's iterator takes: one buffer per array, measured up to two."""
-    if core is not Core.EINSUM:
-        return 0
-    elements = min(prod(widths.widths), pricing.EINSUM_BUFFER_ELEMENTS)
-    return 3 * elements * widths.pair.work.itemsize
-
-
-def _seconds(
-    core: Core,
-    widths: Widths,
-    blocks: tuple[Block, ...],
-    packs: tuple[Buffer, ...],
-    product: Buffer | None,
-    fixed: frozenset[int],
-    is_staged: bool,
-) -> float:
-    pair, size = widths.pair, widths.pair.work.itemsize
-    axes = pair.axes
-    trips = [-(-axes[block.axis].extent // block.width) for block in blocks]
-    n_trips = prod(trips)
-    seconds = n_trips * (_core_seconds(core, widths, fixed) + len(blocks) * pricing.CALL_SECONDS)
-    for pack in packs:
-        depth = max((d + 1 for d, x in enumerate(blocks) if x.axis in pack.order), default=0)
-        run = _shared_run(widths, pack)
-        once = pricing.copy_seconds(prod(pack.extents), run, size, total=_elements(pair, pack.side))
-        seconds += prod(trips[:depth]) * (once + pricing.CALL_SECONDS)
-    if product is not None and is_staged:
-        run = _shared_run(widths, product)
-        block = prod(product.extents)
-        once = pricing.copy_seconds(block, run, size, arrays=3, total=block)
-        seconds += n_trips * (once + pricing.CALL_SECONDS)
-        seconds += pricing.scatter_seconds(pair.c.nbytes)
-    return seconds
-
-
-def _elements(pair: Pair, side: int) -> int:
-    view = pair.views[side]
-    return 0 if view is None else view.n_elements
-
-
-def _shared_run(widths: Widths, buffer: Buffer) -> int:
-    """Elements that lie side by side both in a buffer and in the array that it stands for."""
-    if not buffer.order:
-        return 1
-    inner = buffer.order[-1]
-    view = widths.pair.views[buffer.side]
-    assert view is not None
-    stride = widths.pair.axes[inner].strides[buffer.side]
-    return widths.widths[inner] if stride == view.dtype.itemsize else 1
-
-
-def _core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
-    pair, form = widths.pair, widths.form
-    if core is Core.MATMUL:
-        m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
-        kind: Kernel = kernel(pair, form, fixed, m, n, k)
-        items = widths.size(form.batch)
-        moved = sum(widths.size(pair.carried[side]) for side in (A, B, C))
-        return pricing.matmul_seconds(pair.work, kind, items, m, n, k, moved=moved)
-    elements = prod(widths.widths)
-    run = _inner_run(widths)
-    if core is Core.EINSUM:
-        return pricing.einsum_seconds(pair.work, elements, run >= pricing.EINSUM_RUN)
-    arrays = 3 if core is Core.MULTIPLY else 2
-    size = pair.work.itemsize
-    once = pricing.copy_seconds(elements, run, size, arrays=arrays, total=elements)
-    return pricing.CALL_SECONDS + once
-
-
-def _inner_run(widths: Widths) -> int:
-    """Elements along the longest axis that is contiguous in every array that carries it."""
-    pair = widths.pair
-    best = 1
-    for i, axis in enumerate(pair.axes):
-        strides = [
-            axis.strides[side] == view.dtype.itemsize
-            for side, view in enumerate(pair.views)
-            if view is not None and side in CARRIERS[axis.group]
-        ]
-        if all(strides):
-            best = max(best, widths.widths[i])
-    return best

@@ -1,0 +1,90 @@
+"""Seconds and hidden bytes of a blocked form, put together from the prices of its pieces."""
+
+from __future__ import annotations
+
+from math import prod
+
+from einbound.step import pricing
+from einbound.step.blocked import Buffer, Core, Way
+from einbound.step.blocking import Widths
+from einbound.step.form import kernel
+from einbound.step.pair import CARRIERS, A, B, C, Pair
+
+
+def hidden_bytes(core: Core, widths: Widths) -> int:
+    """Most bytes that c_einsum's iterator takes: one buffer per array, measured up to two."""
+    if core is not Core.EINSUM:
+        return 0
+    elements = min(prod(widths.widths), pricing.EINSUM_BUFFER_ELEMENTS)
+    return 3 * elements * widths.pair.work.itemsize
+
+
+def way_seconds(way: Way, widths: Widths) -> float:
+    """Seconds of all calls of a way, packs and stages included."""
+    pair, size = way.pair, way.pair.work.itemsize
+    trips = [-(-pair.axes[block.axis].extent // block.width) for block in way.blocks]
+    n_trips = prod(trips)
+    call = core_seconds(way.core, widths, way.fixed) + len(trips) * pricing.CALL_SECONDS
+    seconds = n_trips * call
+    for pack in way.packs:
+        depth = max((d + 1 for d, x in enumerate(way.blocks) if x.axis in pack.order), default=0)
+        run, total = _shared_run(widths, pack), n_elements(pair, pack.side)
+        once = pricing.copy_seconds(prod(pack.extents), run, size, total=total)
+        seconds += prod(trips[:depth]) * (once + pricing.CALL_SECONDS)
+    if way.product is not None:
+        run, block = _shared_run(widths, way.product), prod(way.product.extents)
+        once = pricing.copy_seconds(block, run, size, arrays=3, total=block)
+        seconds += n_trips * (once + pricing.CALL_SECONDS)
+        seconds += pricing.scatter_seconds(pair.c.nbytes)
+    return seconds
+
+
+def n_elements(pair: Pair, side: int) -> int:
+    """Elements of one of the arrays; 0 if it is absent."""
+    view = pair.views[side]
+    return 0 if view is None else view.n_elements
+
+
+def _shared_run(widths: Widths, buffer: Buffer) -> int:
+    """Elements that lie side by side both in a buffer and in the array that it stands for."""
+    if not buffer.order:
+        return 1
+    inner = buffer.order[-1]
+    view = widths.pair.views[buffer.side]
+    assert view is not None
+    stride = widths.pair.axes[inner].strides[buffer.side]
+    return widths.widths[inner] if stride == view.dtype.itemsize else 1
+
+
+def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
+    """Seconds of the call in one full block; `fixed` are the arrays that lie as they are."""
+    pair, form = widths.pair, widths.form
+    if core is Core.MATMUL:
+        m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
+        kind = kernel(pair, form, fixed, m, n, k)
+        items = widths.size(form.batch)
+        moved = sum(widths.size(pair.carried[side]) for side in (A, B, C))
+        return pricing.matmul_seconds(pair.work, kind, items, m, n, k, moved=moved)
+    elements = prod(widths.widths)
+    run = _inner_run(widths)
+    if core is Core.EINSUM:
+        return pricing.einsum_seconds(pair.work, elements, run >= pricing.EINSUM_RUN)
+    arrays = 3 if core is Core.MULTIPLY else 2
+    size = pair.work.itemsize
+    once = pricing.copy_seconds(elements, run, size, arrays=arrays, total=elements)
+    return pricing.CALL_SECONDS + once
+
+
+def _inner_run(widths: Widths) -> int:
+    """Elements along the longest axis that is contiguous in every array that carries it."""
+    pair = widths.pair
+    best = 1
+    for i, axis in enumerate(pair.axes):
+        strides = [
+            axis.strides[side] == view.dtype.itemsize
+            for side, view in enumerate(pair.views)
+            if view is not None and side in CARRIERS[axis.group]
+        ]
+        if all(strides):
+            best = max(best, widths.widths[i])
+    return best
