@@ -144,7 +144,8 @@ def table(data: dict[str, Any]) -> str:
     worst = max((row["measured_bytes"] / row["limit_bytes"] for row in runs), default=0.0)
     head = (
         "network", "layout", "k", "limit MiB", "modelled MiB", "overhead KiB", "tracked MiB",
-        "process MiB", "measured / limit", "macs / unlimited", "seconds", "relative error", "loops", "verdict",
+        "process MiB", "measured / limit", "macs / unlimited", "seconds", "relative error",
+        "loops", "verdict",
     )  # fmt: skip
     return "\n\n".join(
         (
