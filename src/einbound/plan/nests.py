@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from einbound.plan.masks import bits
+from einbound.plan.masks import Steps, bits
 from einbound.plan.price import Frame, Hoist, Nests
 from einbound.plan.tree import Cut
 from einbound.plan.widths import Candidate, Task, widened
@@ -47,14 +47,16 @@ class Pool:
     Attributes:
         candidates: What was found; only the best are kept.
         nearest: The plan that passes the limit by the fewest bytes, while none fits.
-        macs: Plans with more multiply-adds than this are of no use.
+        macs: Plans with more multiply-adds than this are of no use, except to start from.
+        leaders: The best plan of each order, by the order.
     """
 
     def __init__(self, macs: int | None = None) -> None:
         self.candidates: list[Candidate] = []
         self.nearest: Candidate | None = None
         self.macs = macs
-        self._known: set[tuple[int, Nests]] = set()
+        self.leaders: dict[Steps, Candidate] = {}
+        self._known: set[tuple[Steps, Nests]] = set()
 
     @property
     def is_full(self) -> bool:
@@ -64,7 +66,11 @@ class Pool:
 
     def add(self, candidate: Candidate) -> None:
         """Keeps a plan if it is among the best."""
-        key = (id(candidate.frame), candidate.nests)
+        steps = candidate.frame.steps
+        leader = self.leaders.get(steps)
+        if leader is None or candidate.price.key < leader.price.key:
+            self.leaders[steps] = candidate
+        key = (steps, candidate.nests)
         if key in self._known or (self.macs is not None and candidate.price.macs > self.macs):
             return
         self._known.add(key)
@@ -217,6 +223,8 @@ def _best_change(best: Candidate, task: Task, stop: int) -> Candidate | None:
         changed = widened(frame, nests, task, thorough=False)
         if changed is not None and changed.price.key < (found or best).price.key:
             found = changed
+            if found.price.macs < best.price.macs:
+                return found
     return found
 
 

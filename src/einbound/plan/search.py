@@ -189,6 +189,8 @@ class _Session:
                 self.attempt(frames, self.budget, buffer_bytes)
             if self.is_settled(frames):
                 break
+        if self.best is None and default_buffer_bytes > _SMALL_BUFFERS[-1]:
+            self.attempt(frames, self.budget, _SMALL_BUFFERS[-1])
         return self.found()
 
     def buffers(self, default_buffer_bytes: int) -> tuple[int, ...]:
@@ -207,7 +209,7 @@ class _Session:
 
     def attempt(self, frames: list[Frame], limit: Limit, buffer_bytes: int) -> None:
         """Searches under a limit; where the meter asks for more, again with that set aside."""
-        ceiling = None if self.best is None else self.best.metered.macs - 1
+        ceiling = None if self.best is None else self.best.metered.macs
         for _ in range(_N_RETRIES):
             pool = _collect(frames, Task(limit, buffer_bytes, self.tally), Pool(ceiling))
             missing = self.confirm_pool(pool, buffer_bytes)
@@ -291,12 +293,31 @@ def _collect(frames: list[Frame], task: Task, pool: Pool) -> Pool:
         share = max((stop - task.tally.n_priced) // 4, 100)
         explore(frame, task, pool, Effort(n_deep=4, beam=10, n_priced=share))
     if pool.macs is None or pool.macs > frames[0].plain_macs:
-        for frame in (*frames[:6], *frames[6:][-2:]):
-            if pool.macs is None or frame.plain_macs < pool.macs:
-                sliced_at_root(frame, task, pool)
-    for candidate in _leaders(pool):
-        pool.add(polished(candidate, task, pool, _N_POLISHED))
+        _collect_deep(frames, task, pool)
+    leaders = sorted(pool.leaders.values(), key=lambda c: c.price.key)
+    for candidate in leaders[:_N_LEADERS]:
+        if pool.macs is None or candidate.frame.plain_macs <= pool.macs:
+            polished(candidate, task, pool, _N_POLISHED)
     return pool
+
+
+def _collect_deep(frames: list[Frame], task: Task, pool: Pool) -> None:
+    """Adds plans with many loops: one by one where they help most, and all at the last step."""
+    for frame in (*frames[:_N_DEEP], *frames[_N_DEEP:][-2:]):
+        if pool.macs is None or frame.plain_macs < pool.macs:
+            descend(frame, Nests.none(len(frame.steps)), task, pool, _N_POLISHED)
+            sliced_at_root(frame, task, pool)
+    if not pool.candidates:
+        for frame in frames:
+            descend(frame, Nests.none(len(frame.steps)), task, pool, _N_POLISHED)
+            sliced_at_root(frame, task, pool)
+
+
+def _slice(frame: Frame, task: Task, pool: Pool) -> None:
+    """Adds a plan whose order was repaired for the indices that are cut at its last step."""
+    sliced = sliced_and_repaired(frame.network, frame.steps, frame.itemsize, task, _N_SLICES)
+    if sliced is not None:
+        descend(*sliced, task, pool, _N_DESCENT)
 
 
 def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
@@ -306,25 +327,16 @@ def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
         descend(frame, plain, task, pool, _N_DESCENT)
         if pool.macs is not None and pool.macs <= frame.plain_macs:
             break
-        sliced = sliced_and_repaired(
-            frame.network, frame.steps, frame.itemsize, task, _N_SLICES
-        )
-        if sliced is not None:
-            descend(*sliced, task, pool, _N_DESCENT)
+        _slice(frame, task, pool)
     return pool
 
 
 #: Nests priced in one descent, and indices cut for a whole network, at most.
 _N_DESCENT = 4000
+#: Orders whose best plan is polished.
+_N_LEADERS = 3
+#: Orders that are searched for deep nests.
+_N_DEEP = 8
 #: Nests priced while one plan is polished, at most.
-_N_POLISHED = 600
+_N_POLISHED = 1500
 _N_SLICES = 60
-
-
-def _leaders(pool: Pool) -> list[Candidate]:
-    """The best plan of each of the best orders."""
-    leaders: dict[int, Candidate] = {}
-    for candidate in pool.candidates:
-        if len(leaders) < 3:
-            leaders.setdefault(id(candidate.frame), candidate)
-    return list(leaders.values())
