@@ -182,6 +182,9 @@ class _Session:
 
     def limited(self, orders: tuple[Steps, ...], default_buffer_bytes: int) -> Found:
         frames = self.frames(orders)
+        if not frames[0].steps:
+            self.confirm(Tree.plain(self.network, ()), default_buffer_bytes)
+            return self.found()
         for buffer_bytes in self.buffers(default_buffer_bytes):
             if self.headroom_bytes:
                 self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
