@@ -101,27 +101,39 @@ class _Task:
 
     def best(self) -> Way:
         """The cheapest way to sum something; ways without buffers come first and win ties."""
-        pair = self.pair
         ideal = self.ideal_seconds()
+        floor = ideal + (self.copying_seconds(frozenset({C})) if self.accumulate else 0.0)
         best = None
         for packed, fixed in self.arrangements():
-            copying = self.copying_seconds(packed, fixed)
+            copying = self.copying_seconds(ALL - fixed)
             if best is not None and ideal + copying >= best.seconds:
                 continue
-            for form in forms(pair, fixed):
-                least = copying + self.product_seconds(form, fixed)
+            for form in forms(self.pair, fixed):
+                least = copying + self.call_seconds(Core.MATMUL, form, fixed)
                 if best is None or least < best.seconds:
                     best = _cheaper(best, self.matmul(form, packed, fixed))
-            if best is not None and best.seconds <= GOOD_ENOUGH * ideal:
+            if best is not None and best.seconds <= GOOD_ENOUGH * floor:
                 return best
-        return _cheaper(_cheaper(best, self.multiply()), self.einsum())
+        return self.best_without_matrix(best)
+
+    def best_without_matrix(self, best: Way | None) -> Way:
+        """`best`, or a cheaper way that takes no matrix product."""
+        pair = self.pair
+        sums = pair.groups[Group.SUM]
+        looped = Form(pair.carried[C], (), (), (), sums)
+        if best is None or self.call_seconds(Core.MULTIPLY, looped, ALL) < best.seconds:
+            best = _cheaper(best, self._blocked(Core.MULTIPLY, looped, frozenset(), False))
+        whole = Form(pair.carried[C], (), (), sums)
+        if self.call_seconds(Core.EINSUM, whole, ALL) < best.seconds:
+            best = _cheaper(best, self.einsum(whole))
+        return best
 
     def ideal_seconds(self) -> float:
         """Seconds of one product without copies, batch where all three arrays have an index."""
         pair = self.pair
         rows, columns = pair.groups[Group.ROW], pair.groups[Group.COLUMN]
         form = Form(pair.groups[Group.BATCH], rows, columns, pair.groups[Group.SUM])
-        return core_seconds(Core.MATMUL, Widths.of(pair, form), frozenset())
+        return self.call_seconds(Core.MATMUL, form, frozenset())
 
     def arrangements(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
         """Which operands to pack and which arrays to use as they are, from little to much."""
@@ -134,18 +146,24 @@ class _Task:
                     yield packed, ALL - packed
                 yield packed, ALL - packed - {C}
 
-    def copying_seconds(self, packed: frozenset[int], fixed: frozenset[int]) -> float:
-        """Least seconds to pack operands and to stage the destination, once each."""
+    def copying_seconds(self, sides: frozenset[int]) -> float:
+        """Least seconds to pack operands or to stage the destination, once each."""
         pair, size = self.pair, self.pair.work.itemsize
-        sides = packed if C in fixed else packed | {C}
-        counts = [n_elements(pair, side) for side in sides]
-        return sum(pricing.CALL_SECONDS + pricing.copy_seconds(n, n, size, total=n) for n in counts)
+        seconds = len(sides) * pricing.CALL_SECONDS
+        for side in sides - {C}:
+            n = n_elements(pair, side)
+            seconds += pricing.copy_seconds(n, n, size, total=n)
+        if C in sides:
+            n = pair.c.n_elements
+            seconds += pricing.copy_seconds(n, n, size, arrays=3, total=1)
+            seconds += pricing.scatter_seconds(pair.c.nbytes)
+        return seconds
 
-    def product_seconds(self, form: Form, fixed: frozenset[int]) -> float:
-        """Seconds of the products of a form alone, without the costs of blocks."""
+    def call_seconds(self, core: Core, form: Form, fixed: frozenset[int]) -> float:
+        """Seconds of the calls of a form alone, without the costs of blocks."""
         widths = Widths.of(self.pair, form)
-        n_trips = prod(self.pair.axes[i].extent for i in form.looped)
-        return n_trips * core_seconds(Core.MATMUL, widths, fixed)
+        n_trips = prod([self.pair.axes[i].extent for i in form.looped])
+        return n_trips * core_seconds(core, widths, fixed)
 
     def matmul(self, form: Form, packed: frozenset[int], fixed: frozenset[int]) -> Way:
         """A matrix product on the arrays `fixed` where they lie and the others in buffers."""
@@ -153,18 +171,16 @@ class _Task:
         return self._blocked(Core.MATMUL, form, packed, always)
 
     def multiply(self) -> Way:
-        """Products of elements on broadcast views, added over loops of summed indices."""
-        pair = self.pair
-        form = Form(pair.carried[C], (), (), (), pair.groups[Group.SUM])
+        """Products of elements on broadcast views; nothing is summed."""
+        form = Form(self.pair.carried[C], (), (), ())
         return self._blocked(Core.MULTIPLY, form, frozenset(), False)
 
-    def einsum(self) -> Way | None:
+    def einsum(self, form: Form) -> Way | None:
         """NumPy's own einsum, if the buffers that it may take are within the bound."""
         pair = self.pair
         if pair.work.hasobject or len(pair.axes) > MAX_EINSUM_AXES:
             return None
         packed = frozenset(side for side in (A, B) if not pair.is_ready(side))
-        form = Form(pair.carried[C], (), (), pair.groups[Group.SUM])
         way = self._blocked(Core.EINSUM, form, packed, not pair.is_ready(C))
         return way if way.workspace_bytes <= 3 * self.room else None
 
