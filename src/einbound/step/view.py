@@ -52,7 +52,5 @@ class View:
 
     def narrow(self, widths: Mapping[int, int]) -> View:
         """The view of a slice: index i in `widths` keeps only widths[i] elements."""
-        extents = tuple(
-            widths.get(i, n) for i, n in zip(self.indices, self.extents, strict=True)
-        )
+        extents = tuple(widths.get(i, n) for i, n in zip(self.indices, self.extents, strict=True))
         return View(self.indices, extents, self.strides, self.dtype)
