@@ -1,0 +1,337 @@
+"""The search for plans within a limit, metered by an interpreter of the execution model."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interpreter import Interpreter
+from test_order import every_tree, network_of, stored_network
+from trees import random_network, random_tree
+
+from einbound.expr.network import Network
+from einbound.plan.masks import bits
+from einbound.plan.model import Count
+from einbound.plan.price import Frame, Hoist, Nests
+from einbound.plan.search import Budget, Found, lower_bound, search
+from einbound.plan.tree import Cut, Tree
+
+SEEDS = st.integers(0, 10**6)
+SMALL = (
+    "ao2mo_vvvv", "df_mp2x", "ppl_df_s", "quad_mixed_df", "ring_df", "t1t1t2_df", "thc_ppl"
+)
+
+
+@dataclass(frozen=True)
+class Metered:
+    space_bytes: int
+    workspace_bytes: int
+    macs: int
+    calls: int
+    seconds: float
+
+
+class Meter:
+    """Counts of the execution model itself; `packing` bytes more at every moment."""
+
+    def __init__(self, packing: int = 0, itemsize: int = 8) -> None:
+        self.packing = packing
+        self.itemsize = itemsize
+        self.n_calls = 0
+
+    def __call__(self, tree: Tree, buffer_bytes: int) -> Metered:
+        self.n_calls += 1
+        ran = Interpreter(tree, self.itemsize, buffer_bytes, all_trips=False).run()
+        count = Count(tree, self.itemsize)
+        more = min(self.packing, buffer_bytes)
+        seconds = count.macs * 5e-11 + count.calls * 1e-5
+        return Metered(ran.peak + more, ran.workspace + more, count.macs, count.calls, seconds)
+
+
+def found(network: Network, budget: Budget, **options: Any) -> Found:
+    options = {"default_buffer_bytes": 1 << 16, **options}
+    meter = options.pop("meter", None) or Meter()
+    made = search(network, 8, budget, meter, **options)
+    assert made.tree.check() is made.tree
+    assert made.metered.space_bytes >= Count(made.tree, 8).peak_bytes
+    return made
+
+
+def keeps(metered: Any, budget: Budget) -> bool:
+    return (budget.peak_bytes is None or metered.space_bytes <= budget.peak_bytes) and (
+        budget.workspace_bytes is None or metered.workspace_bytes <= budget.workspace_bytes
+    )
+
+
+def budget_of(network: Network, part: int) -> Budget:
+    """The result and one part of the workspace that the plan without a limit needs."""
+    free = found(network, Budget(None, None)).metered
+    return Budget(8 * network.size(network.output) + free.workspace_bytes // part, None)
+
+
+@given(SEEDS)
+def test_prices_equal_the_count_and_the_interpreter(seed: int) -> None:
+    rng = random.Random(seed)
+    tree = random_tree(rng, random_network(rng, rng.randint(2, 5), 5, largest=4), n_loops=3)
+    frame = Frame(tree.network, tree.steps, 8)
+    hoists = tuple(rng.choice(list(Hoist)) for _ in tree.steps)
+    nests = Nests(tree.opens, hoists)
+    made = frame.tree(nests)
+    indices = [cut.index for opens in tree.opens for cut in opens]
+    if len(indices) != len(set(indices)):
+        return
+    count, price = Count(made.check(), 8), frame.price(nests, 0)
+    assert (price.space.peak_bytes, price.macs, price.calls) == (
+        count.peak_bytes, count.macs, count.calls
+    )
+    ran = Interpreter(made, 8, 40, all_trips=False).run()
+    space = frame.space(nests, 40)
+    assert (space.peak_bytes, space.workspace_bytes) == (ran.peak, ran.workspace)
+    if all(cut.width < tree.network.extents[cut.index] for o in tree.opens for cut in o):
+        assert frame.least_macs(nests) <= price.macs
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(2, 5), st.sampled_from([1, 2, 4, 16]))
+def test_a_plan_that_is_said_to_fit_keeps_its_budget(seed: int, n: int, part: int) -> None:
+    network = random_network(random.Random(seed), n, 6, largest=9)
+    budget = budget_of(network, part)
+    made = found(network, budget)
+    assert made.fits == keeps(made.metered, budget)
+    assert made.metered == Meter()(made.tree, made.buffer_bytes)
+    assert made.metered.space_bytes >= lower_bound(network, 8)
+
+
+@settings(max_examples=25)
+@given(SEEDS, st.integers(3, 4), st.sampled_from([2, 4, 8]))
+def test_no_single_loop_at_the_last_step_is_better(seed: int, n: int, part: int) -> None:
+    network = random_network(random.Random(seed), n, 5, largest=9)
+    budget = budget_of(network, part)
+    made = found(network, budget, default_buffer_bytes=256)
+    best = None
+    for steps in every_tree(tuple(range(n)), n):
+        plain = Tree.plain(network, steps)
+        nests: list[tuple[Cut, ...]] = [()]
+        for i in plain.below[plain.root]:
+            nests += [(Cut(i, width),) for width in range(1, network.extents[i])]
+        for opens in nests:
+            loops = (*plain.opens[:-1], opens)
+            tree = Tree(network, steps, loops, plain.levels).with_default_levels()
+            if keeps(Meter()(tree, 256), budget):
+                macs = Count(tree, 8).macs
+                best = macs if best is None else min(best, macs)
+    if best is not None:
+        assert made.fits
+        assert made.metered.macs <= best
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("part", [1, 2, 4, 16, 64])
+def test_networks_of_chemistry_pay_next_to_nothing(
+    name: str, part: int, network_file: Callable[[str], dict[str, Any]]
+) -> None:
+    network = stored_network(network_file(name))
+    free = found(network, Budget(None, None), default_buffer_bytes=1 << 20)
+    made = found(network, budget_of(network, part), default_buffer_bytes=1 << 20)
+    assert made.fits
+    assert made.metered.macs <= free.metered.macs * 1.002
+
+
+@pytest.mark.parametrize("name", ["thc_ppl", "quad_mixed_df"])
+def test_workspace_of_the_size_of_the_result_costs_nothing(
+    name: str, network_file: Callable[[str], dict[str, Any]]
+) -> None:
+    network = stored_network(network_file(name))
+    free = found(network, Budget(None, None))
+    made = found(network, Budget(None, 8 * network.size(network.output)))
+    assert made.fits
+    assert made.metered.macs == free.metered.macs
+    assert made.metered.calls <= 250
+
+
+def test_eight_operands_within_256_elements(
+    network_file: Callable[[str], dict[str, Any]]
+) -> None:
+    network = stored_network(network_file("numpy_11825"))
+    made = found(network, Budget(None, 2048))
+    assert made.fits
+    assert made.metered.macs <= 52_224
+
+
+# Extents, and points (peak bytes, multiply-adds) of an exhaustive search with given trip counts.
+FRONTIERS = {
+    "ab,bc,cd->ad": ("a8 b16 c8 d16", [(1280, 2048)]),
+    "abx,bcx,cdx->adx": ("a6 b6 c6 d6 x8", [(2496, 3456)]),
+    "pac,pbd,ijcd->ijab": ("a6 b6 c6 d6 i4 j4 p12", [(6336, 36288)]),
+    "pkc,pld,ijcd,klab->ijab": ("a6 b6 c6 d6 i4 j4 k4 l4 p8", [(5056, 23040)]),
+    "abc,ad,debf,e->fca": (
+        "a4 b12 c8 d12 e8 f12", [(4032, 60672), (4416, 60288), (7104, 29952), (8064, 25344)]
+    ),
+    "a,abcd,bd,c->d": ("a4 b4 c12 d8", [(128, 1696), (240, 1664), (288, 1648), (320, 1616)]),
+    "ab,acde,cefg,d->fgb": (
+        "a8 b4 c12 d4 e6 f6 g12", [(3712, 30208), (4480, 30080), (4608, 25344)]
+    ),
+    "abcd,ae,bfg,cefg,d->g": ("a12 b12 c6 d4 e6 f6 g8", [(4096, 43200), (5248, 30528)]),
+    "abcd,aefgh,e,fgc,b->hd": ("a4 b8 c12 d4 e12 f4 g8 h4", [(1920, 34176), (3584, 14592)]),
+    "abcd,ae,efgh,bijg,icfjk->hdk": (
+        "a8 b6 c8 d12 e12 f12 g6 h4 i6 j4 k4", [(26112, 1032192), (46080, 875520)]
+    ),
+    "ijad,pbd,pkc,ijae,qbe,qkc->": (
+        "a4 b4 c4 d4 e4 i2 j2 k2 p6 q6", [(360, 2052), (480, 1520)]
+    ),
+    "abcd,aefcg,ehij,hj,ibk,f->dkg": (
+        "a8 b6 c6 d4 e6 f8 g8 h4 i4 j6 k4", [(4096, 118272), (13312, 71808), (17088, 68160)]
+    ),
+    "ac,bd,cd->ab": ("a12 b12 c8 d8", [(1344, 1920)]),
+    "ab,cd,ef->abcdef": ("a2 b3 c2 d3 e2 f3", [(1800, 252)]),
+    "ij,jk,kl,lm,mn->in": ("i8 j4 k8 l4 m8 n4", [(384, 448)]),
+    "ab,bc,cd,da->": ("a8 b8 c8 d8", [(40, 1088)]),
+}
+
+
+@pytest.mark.parametrize("text", FRONTIERS)
+def test_points_of_exact_frontiers_are_reached(text: str) -> None:
+    sizes, points = FRONTIERS[text]
+    network = network_of(text, {size[0]: int(size[1:]) for size in sizes.split()})
+    for peak_bytes, macs in points:
+        made = found(network, Budget(peak_bytes, None), default_buffer_bytes=0)
+        assert made.fits
+        assert made.metered.macs <= macs
+
+
+def test_without_a_budget_there_are_no_loops() -> None:
+    network = random_network(random.Random(3), 5, 6)
+    made = found(network, Budget(None, None), default_buffer_bytes=4096)
+    assert made.fits
+    assert made.tree.loops == ()
+    assert made.buffer_bytes == 4096
+
+
+def test_a_refusal_returns_the_smallest_peak_found() -> None:
+    network = network_of("ab,bc,cd->ad", dict.fromkeys("abcd", 8))
+    made = found(network, Budget(lower_bound(network, 8) - 1, None))
+    assert not made.fits
+    assert made.metered.space_bytes <= lower_bound(network, 8) + 8
+
+
+def test_the_lower_bound_is_reached_by_two_operands() -> None:
+    network = network_of("ab,bc->ac", dict.fromkeys("abc", 8))
+    assert lower_bound(network, 8) == 512
+    assert found(network, Budget(512, 0)).fits
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("ab->ba", 0), ("ab,bc->ac", 512), ("ab,bc,cd->ad", 520), ("a,b,c->", 16)]
+)
+def test_lower_bounds(text: str, bytes_: int) -> None:
+    assert lower_bound(network_of(text, dict.fromkeys("abcd", 8)), 8) == bytes_
+
+
+def test_an_empty_index_needs_no_intermediate() -> None:
+    network = network_of("ab,bc,cd->ad", {"a": 8, "b": 0, "c": 4, "d": 2})
+    assert lower_bound(network, 8) == 128
+    assert found(network, Budget(128, None)).fits
+
+
+@pytest.mark.parametrize("packing", [500, 5_000])
+def test_a_meter_that_asks_for_more_is_obeyed(packing: int) -> None:
+    network = network_of("pac,pbd,ijcd->ijab", dict.fromkeys("pabcdij", 12))
+    budget = budget_of(network, 8)
+    made = found(network, budget, meter=Meter(packing))
+    assert made.fits
+    assert keeps(made.metered, budget)
+
+
+def test_a_smaller_buffer_is_tried_where_the_default_does_not_fit() -> None:
+    network = network_of("ab,bc->ac", dict.fromkeys("abc", 64))
+    made = found(network, Budget(None, 5000), meter=Meter(packing=1 << 20))
+    assert made.fits
+    assert made.buffer_bytes == 4096
+
+
+def test_headroom_is_left_where_it_is_free() -> None:
+    network = network_of("pac,pbd,ijcd->ijab", dict.fromkeys("pabcdij", 12))
+    budget = budget_of(network, 2)
+    tight = found(network, budget)
+    roomy = found(network, budget, headroom_bytes=4000)
+    assert roomy.metered.macs == tight.metered.macs
+    assert budget.peak_bytes is not None
+    assert roomy.metered.space_bytes <= budget.peak_bytes - 4000 < tight.metered.space_bytes
+
+
+def test_given_orders_are_kept() -> None:
+    network = network_of("ab,bc,cd->ad", {"a": 2, "b": 30, "c": 30, "d": 2})
+    steps = ((0, 2), (1, 3))
+    free = found(network, Budget(None, None), orders=(steps,))
+    tight = found(network, Budget(200, None), orders=(steps,))
+    assert free.tree.steps == tight.tree.steps == steps
+    assert tight.fits
+
+
+@settings(max_examples=15)
+@given(SEEDS)
+def test_same_input_same_plan_with_few_calls_of_the_meter(seed: int) -> None:
+    network = random_network(random.Random(seed), 5, 6, largest=9)
+    budget, meter = budget_of(network, 8), Meter()
+    first = found(network, budget, meter=meter)
+    assert meter.n_calls <= 60
+    again = found(network, budget)
+    assert (first.tree, first.buffer_bytes) == (again.tree, again.buffer_bytes)
+
+
+def test_plans_do_not_depend_on_the_hash_seed() -> None:
+    code = (
+        "import random; from test_search import *;"
+        "network = random_network(random.Random(11), 6, 7, largest=9);"
+        "print(found(network, budget_of(network, 8)).tree)"
+    )
+    path = ":".join(p for p in sys.path if p)
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+def test_macs_do_not_depend_on_the_order_of_operands() -> None:
+    text, sizes = "pkc,pld,ijcd,klab->ijab", dict.fromkeys("abcd", 6) | dict.fromkeys("ijkl", 4)
+    network = network_of(text, sizes | {"p": 8})
+    budget, rng, macs = Budget(5056, None), random.Random(0), set()
+    for _ in range(20):
+        inputs = tuple(rng.sample(network.inputs, 4))
+        permuted = Network(network.labels, network.extents, inputs, network.output, ())
+        macs.add(found(permuted, budget, default_buffer_bytes=0).metered.macs)
+    assert macs == {23040}
+
+
+def test_a_large_network_fits_a_quarter_for_little(
+    network_file: Callable[[str], dict[str, Any]]
+) -> None:
+    network = stored_network(network_file("peps5x5_D4_norm"))
+
+    def meter(tree: Tree, buffer_bytes: int) -> Metered:
+        count = Count(tree, 8)
+        return Metered(count.peak_bytes, count.peak_bytes, count.macs, count.calls, 0.0)
+
+    free = found(network, Budget(None, None), meter=meter, default_buffer_bytes=0)
+    budget = Budget(free.metered.space_bytes // 4, None)
+    made = found(network, budget, meter=meter, default_buffer_bytes=0)
+    assert made.fits
+    assert made.metered.macs <= 1.1 * free.metered.macs
+
+
+def test_bits_are_rising() -> None:
+    assert bits(0b101001) == (0, 3, 5)
