@@ -97,30 +97,19 @@ def contract(request: pytest.FixtureRequest) -> Contract:
             keywords["optimize"] = [(0, 1)] + [(0, k) for k in range(n - 2, 0, -1)]
         elif request.param == "right to left" and n > 1:
             keywords["optimize"] = [(k - 1, k) for k in range(n - 1, 0, -1)]
-        elif request.param == "limited" and np.result_type(*operands(arguments)).kind != "O":
-            keywords["workspace_limit"] = smallest_workspace(arguments)
+        elif request.param == "limited":
+            return within_least_workspace(*arguments, **keywords)
         return eb.einsum(*arguments, **keywords)
 
     return call
 
 
-def operands(arguments: Sequence[Any]) -> list[np.ndarray]:
-    if isinstance(arguments[0], str):
-        return [np.asarray(each) for each in arguments[1:]]
-    return [np.asarray(each) for each in arguments[: len(arguments) // 2 * 2 : 2]]
-
-
-def smallest_workspace(arguments: Sequence[Any]) -> int:
-    """The smallest limit that the planner says it can keep, at most the workspace it would take."""
-    given = list(arguments)
-    places = range(1, len(given)) if isinstance(given[0], str) else range(0, len(given) - 1, 2)
-    for place in places:
-        given[place] = np.asarray(given[place])
+def within_least_workspace(*arguments: Any, **keywords: Any) -> Any:
+    """The result within the smallest workspace that the planner finds."""
     try:
-        eb.plan(*given, workspace_limit=0)
+        return eb.einsum(*arguments, **keywords, workspace_limit=0)
     except eb.BudgetError as error:
-        return error.smallest_bytes
-    return 0
+        return eb.einsum(*arguments, **keywords, workspace_limit=error.smallest_bytes)
 
 
 # --- repeated labels, hyper-indices, outer products
@@ -405,8 +394,9 @@ def batched(*batch: int) -> list[tuple[int, ...]]:
     return [(*batch, 2)] * 16 + [(2,) * 17]
 
 
-def test_d33_seventeen_operands_contract_pair_by_pair(contract: Contract) -> None:
-    result = contract(BATCHED, *map(np.ones, batched(2, 2, 1)))
+@pytest.mark.parametrize("keywords", [{}, {"optimize": False}, {"workspace_limit": "256KiB"}])
+def test_d33_seventeen_operands_contract_pair_by_pair(keywords: dict[str, Any]) -> None:
+    result = eb.einsum(BATCHED, *map(np.ones, batched(2, 2, 1)), **keywords)
     assert np.array_equal(result, np.full((2, 2, 1, 2), 65_536.0))
 
 
