@@ -11,7 +11,9 @@ import pytest
 
 from einbound.expr.network import Access, Network
 from einbound.plan.tree import Tree
+from einbound.step.form import forms
 from einbound.step.layout import LayoutProblem, choose_layouts
+from einbound.step.pair import A, B, C, Group
 from einbound.step.view import View
 from einbound.step.way import DEFAULT_BUFFER_BYTES, Way, pair_way
 
@@ -23,13 +25,13 @@ LEFT_BYTES = {
     "numpy_11825": 0,
     "ppl_df_s": 0,
     "quad_mixed_df": 0,
-    "reg3_n60_D4": 0,
     "t1t1t2_df": 0,
     "thc_ppl": 0,
     # The input kjcb holds the summed k and c apart: the smaller operand is packed.
     "ring_df": 8 * 24 * 24 * 90 * 90,
-    # Products of two small inputs, packed because that is faster.
-    "peps5x5_D4_norm": 128 * 1024,
+    # Products of two small inputs, packed because that is faster; forms without exist.
+    "peps5x5_D4_norm": 256 * 1024,
+    "reg3_n60_D4": 4096,
 }
 
 
@@ -105,6 +107,24 @@ def test_no_bytes_are_left_to_copy_on_the_shipped_networks(
     problem = problem_of(tree_of(network_of(record)), np.dtype(record["dtype"]))
     ways = ways_of(problem, choose_layouts(problem))
     assert sum(way.copied_bytes for way in ways) <= LEFT_BYTES[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "without_form"),
+    [(name, {"ring_df": 1, "quad_mixed_df": 1}.get(name, 0)) for name in sorted(LEFT_BYTES)],
+)
+def test_every_step_has_a_form_on_views_unless_two_inputs_split_the_sum(
+    name: str, without_form: int, network_file: Callable[[str], dict[str, Any]]
+) -> None:
+    record = network_file(name)
+    problem = problem_of(tree_of(network_of(record)), np.dtype(record["dtype"]))
+    pairs = [way.pair for way in ways_of(problem, choose_layouts(problem))]
+    lacking = [
+        pair
+        for pair in pairs
+        if pair.groups[Group.SUM] and all(form.looped for form in forms(pair, frozenset({A, B, C})))
+    ]
+    assert len(lacking) == without_form
 
 
 @pytest.mark.parametrize("name", ["ppl_df_s", "t1t1t2_df", "df_mp2x", "thc_ppl", "peps5x5_D4_norm"])

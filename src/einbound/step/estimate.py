@@ -64,7 +64,12 @@ def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
         kind = kernel(pair, form, fixed, m, n, k)
         items = widths.size(form.batch)
         moved = sum(widths.size(pair.carried[side]) for side in (A, B, C))
-        return pricing.matmul_seconds(pair.work, kind, items, m, n, k, moved=moved)
+        along = {A, B} <= fixed and all(
+            pair.axes[form.sums[-1]].strides[side] == pair.work.itemsize for side in (A, B)
+        )
+        return pricing.matmul_seconds(
+            pair.work, kind, items, m, n, k, moved=moved, along_sums=along
+        )
     elements = prod(widths.widths)
     run = _inner_run(widths)
     if core is Core.EINSUM:

@@ -32,6 +32,10 @@ SCATTERED_SECONDS = 0.9e-9
 #: Multiply-adds per second of gemm on large matrices, by type character.
 GEMM_RATE = {"f": 120e9, "d": 55e9, "F": 28e9, "D": 11e9}
 GEMV_RATE = {"f": 10e9, "d": 5e9, "F": 3.5e9, "D": 1.6e9}
+#: Small matrices that both lie along the summed axis run this much longer: OpenBLAS has kernels
+#: of its own for at most so many multiply-adds, and theirs for that case is the slowest.
+ALONG_SUMS_FACTOR = 1.6
+SMALL_MACS = 10**6
 #: Plain loops: boolean ones stop at the first true product, half goes through float32.
 LOOP_RATE = {"?": 4e9, "e": 0.4e9, "g": 0.3e9, "G": 0.15e9, "O": 0.02e9}
 OTHER_LOOP_RATE = 1.5e9
@@ -43,7 +47,15 @@ EINSUM_RUN = 16
 
 
 def matmul_seconds(
-    dtype: np.dtype, kernel: Kernel, items: int, m: int, n: int, k: int, *, moved: int
+    dtype: np.dtype,
+    kernel: Kernel,
+    items: int,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    moved: int,
+    along_sums: bool = False,
 ) -> float:
     """Seconds of one call of matmul on `items` matrices of m x n x k.
 
@@ -55,6 +67,7 @@ def matmul_seconds(
         n: Columns of each.
         k: Terms of each sum.
         moved: Elements of the three arrays, each counted once.
+        along_sums: Whether both operands are contiguous along the summed axis.
     """
     macs = m * n * k
     stream = 0.0
@@ -62,6 +75,8 @@ def matmul_seconds(
         # Small extents leave registers of the kernel unused and edges unpacked.
         filled = m / (m + 2) * n / (n + 2) * k / (k + 4)
         each = macs / (GEMM_RATE[dtype.char] * filled)
+        if along_sums and macs <= SMALL_MACS:
+            each *= ALONG_SUMS_FACTOR
         if moved * dtype.itemsize > STREAM_FROM_BYTES:
             stream = moved * dtype.itemsize * STREAM_SECONDS
     elif kernel is Kernel.LOOP:

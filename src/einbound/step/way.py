@@ -25,7 +25,7 @@ LEAST_BUFFER_BYTES = 64
 #: A way on views this close to the ideal product ends the search.
 GOOD_ENOUGH = 1.25
 #: A way with larger buffers must take at most this share of the time.
-WORTH = 0.9
+WORTH = 0.8
 #: c_einsum knows so many labels.
 MAX_EINSUM_AXES = 52
 ALL = frozenset({A, B, C})
