@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+SRC = Path(__file__).parents[1] / "src"
 
 OPTIONAL = {
     "rich", "scipy", "opt_einsum", "cotengra", "cotengrust", "threadpoolctl", "torch", "jax",
@@ -22,7 +26,11 @@ def loaded() -> frozenset[str]:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
     )
     return frozenset(done.stdout.split())
 
