@@ -36,7 +36,7 @@ class Interpreter:
     alive: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> Interpreter:
-        if self.tree.steps:
+        if self.tree.steps or self.tree.reduced[0]:
             self.produce(self.tree.root, {})
         return self
 

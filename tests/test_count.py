@@ -6,12 +6,12 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from interpreter import Interpreter
-from trees import random_network, random_tree
 
 from einbound.expr.network import Network
 from einbound.plan.model import Count
 from einbound.plan.tree import Cut, Tree
+from interpreter import Interpreter
+from trees import random_network, random_tree
 
 
 @given(st.integers(0, 10**6))
@@ -25,9 +25,7 @@ def test_the_count_equals_an_interpreter(seed: int) -> None:
 
 
 def test_a_loop_over_a_contracted_index_halves_the_intermediate() -> None:
-    network = Network(
-        tuple("abcd"), (8, 16, 8, 16), ((0, 1), (1, 2), (2, 3)), (0, 3), ()
-    )
+    network = Network(tuple("abcd"), (8, 16, 8, 16), ((0, 1), (1, 2), (2, 3)), (0, 3), ())
     plain = Tree.plain(network, ((0, 1), (3, 2)))
     assert (Count(plain, 8).peak_bytes, Count(plain, 8).macs) == (1536, 2048)
     opens = ((), (Cut(2, 4),))

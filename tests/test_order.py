@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import random_network
 
 from einbound.expr.network import Network
 from einbound.plan.masks import Steps, Terms, carried_masks, order_macs
 from einbound.plan.model import Count
 from einbound.plan.order import first_order, greedy_order, optimal_orders, sliced_orders
 from einbound.plan.tree import Tree
+from trees import random_network
 
 SEEDS = st.integers(0, 10**6)
 

@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interpreter import Interpreter
-from test_order import every_tree, network_of, stored_network
-from trees import random_network, random_tree
 
 from einbound.expr.network import Network
 from einbound.plan.masks import bits
@@ -22,11 +19,12 @@ from einbound.plan.model import Count
 from einbound.plan.price import Frame, Hoist, Nests
 from einbound.plan.search import Budget, Found, lower_bound, search
 from einbound.plan.tree import Cut, Tree
+from interpreter import Interpreter
+from test_order import every_tree, network_of, stored_network
+from trees import random_network, random_tree
 
 SEEDS = st.integers(0, 10**6)
-SMALL = (
-    "ao2mo_vvvv", "df_mp2x", "ppl_df_s", "quad_mixed_df", "ring_df", "t1t1t2_df", "thc_ppl"
-)
+SMALL = ("ao2mo_vvvv", "df_mp2x", "ppl_df_s", "quad_mixed_df", "ring_df", "t1t1t2_df", "thc_ppl")
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,9 @@ def test_prices_equal_the_count_and_the_interpreter(seed: int) -> None:
         return
     count, price = Count(made.check(), 8), frame.price(nests, 0)
     assert (price.space.peak_bytes, price.macs, price.calls) == (
-        count.peak_bytes, count.macs, count.calls
+        count.peak_bytes,
+        count.macs,
+        count.calls,
     )
     ran = Interpreter(made, 8, 40, all_trips=False).run()
     space = frame.space(nests, 40)
@@ -156,9 +156,7 @@ def test_workspace_of_the_size_of_the_result_costs_nothing(
     assert made.metered.calls <= 250
 
 
-def test_eight_operands_within_256_elements(
-    network_file: Callable[[str], dict[str, Any]]
-) -> None:
+def test_eight_operands_within_256_elements(network_file: Callable[[str], dict[str, Any]]) -> None:
     network = stored_network(network_file("numpy_11825"))
     made = found(network, Budget(None, 2048))
     assert made.fits
@@ -172,22 +170,24 @@ FRONTIERS = {
     "pac,pbd,ijcd->ijab": ("a6 b6 c6 d6 i4 j4 p12", [(6336, 36288)]),
     "pkc,pld,ijcd,klab->ijab": ("a6 b6 c6 d6 i4 j4 k4 l4 p8", [(5056, 23040)]),
     "abc,ad,debf,e->fca": (
-        "a4 b12 c8 d12 e8 f12", [(4032, 60672), (4416, 60288), (7104, 29952), (8064, 25344)]
+        "a4 b12 c8 d12 e8 f12",
+        [(4032, 60672), (4416, 60288), (7104, 29952), (8064, 25344)],
     ),
     "a,abcd,bd,c->d": ("a4 b4 c12 d8", [(128, 1696), (240, 1664), (288, 1648), (320, 1616)]),
     "ab,acde,cefg,d->fgb": (
-        "a8 b4 c12 d4 e6 f6 g12", [(3712, 30208), (4480, 30080), (4608, 25344)]
+        "a8 b4 c12 d4 e6 f6 g12",
+        [(3712, 30208), (4480, 30080), (4608, 25344)],
     ),
     "abcd,ae,bfg,cefg,d->g": ("a12 b12 c6 d4 e6 f6 g8", [(4096, 43200), (5248, 30528)]),
     "abcd,aefgh,e,fgc,b->hd": ("a4 b8 c12 d4 e12 f4 g8 h4", [(1920, 34176), (3584, 14592)]),
     "abcd,ae,efgh,bijg,icfjk->hdk": (
-        "a8 b6 c8 d12 e12 f12 g6 h4 i6 j4 k4", [(26112, 1032192), (46080, 875520)]
+        "a8 b6 c8 d12 e12 f12 g6 h4 i6 j4 k4",
+        [(26112, 1032192), (46080, 875520)],
     ),
-    "ijad,pbd,pkc,ijae,qbe,qkc->": (
-        "a4 b4 c4 d4 e4 i2 j2 k2 p6 q6", [(360, 2052), (480, 1520)]
-    ),
+    "ijad,pbd,pkc,ijae,qbe,qkc->": ("a4 b4 c4 d4 e4 i2 j2 k2 p6 q6", [(360, 2052), (480, 1520)]),
     "abcd,aefcg,ehij,hj,ibk,f->dkg": (
-        "a8 b6 c6 d4 e6 f8 g8 h4 i4 j6 k4", [(4096, 118272), (13312, 71808), (17088, 68160)]
+        "a8 b6 c6 d4 e6 f8 g8 h4 i4 j6 k4",
+        [(4096, 118272), (13312, 71808), (17088, 68160)],
     ),
     "ac,bd,cd->ab": ("a12 b12 c8 d8", [(1344, 1920)]),
     "ab,cd,ef->abcdef": ("a2 b3 c2 d3 e2 f3", [(1800, 252)]),
@@ -318,7 +318,7 @@ def test_macs_do_not_depend_on_the_order_of_operands() -> None:
 
 
 def test_a_large_network_fits_a_quarter_for_little(
-    network_file: Callable[[str], dict[str, Any]]
+    network_file: Callable[[str], dict[str, Any]],
 ) -> None:
     network = stored_network(network_file("peps5x5_D4_norm"))
 

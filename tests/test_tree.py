@@ -7,11 +7,11 @@ import random
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from trees import random_network, random_tree
 
 from einbound.errors import PlanError
 from einbound.expr.network import Network
 from einbound.plan.tree import Combine, Cut, Role, Tree, steps_from_path, trips
+from trees import random_network, random_tree
 
 SEEDS = st.integers(0, 10**6)
 

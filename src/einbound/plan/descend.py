@@ -49,9 +49,7 @@ def descend(frame: Frame, nests: Nests, task: Task, pool: Pool, n_priced: int) -
         pool.add(_lightened(found, task, stop))
 
 
-def _best_move(
-    frame: Frame, nests: Nests, price: Price, task: Task
-) -> tuple[Nests, Price] | None:
+def _best_move(frame: Frame, nests: Nests, price: Price, task: Task) -> tuple[Nests, Price] | None:
     before, macs = price.excess(task.limit), log(max(price.macs, 1))
     best: tuple[float, Nests, Price] | None = None
     for tried in _moves(frame, nests, price, task):
@@ -144,9 +142,7 @@ def _lightened(found: Candidate, task: Task, stop: int) -> Candidate:
     return found
 
 
-def _moved(
-    frame: Frame, found: Candidate, place: tuple[int, int], task: Task
-) -> Candidate | None:
+def _moved(frame: Frame, found: Candidate, place: tuple[int, int], task: Task) -> Candidate | None:
     step, position = place
     cut = found.nests.opens[step][position]
     bare = found.nests.without(place)

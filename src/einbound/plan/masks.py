@@ -59,9 +59,7 @@ class Terms:
 
     def with_units(self, units: int) -> Terms:
         """The same terms where every index of `units` has one element."""
-        extents = (
-            1 if units >> i & 1 else extent for i, extent in enumerate(self.sizes.extents)
-        )
+        extents = (1 if units >> i & 1 else extent for i, extent in enumerate(self.sizes.extents))
         return Terms(self.masks, self.keep, Sizes(extents))
 
 

@@ -118,5 +118,3 @@ def _shape(steps: Steps, n_operands: int) -> frozenset[int]:
     for left, right in steps:
         below.append(below[left] | below[right])
     return frozenset(below[n_operands:])
-
-

@@ -87,7 +87,6 @@ class Limit:
     peak_bytes: int | None
     workspace_bytes: int | None
 
-
     def less(self, n_bytes: int) -> Limit:
         """The limit with `n_bytes` set aside."""
         peak, workspace = self.peak_bytes, self.workspace_bytes
@@ -280,9 +279,7 @@ class Frame:
         space = walk.space()
         macs = self.macs(inside)
         calls, traffic = self._tally(inside)
-        seconds = (
-            macs * _SECONDS_PER_MAC + traffic * _SECONDS_PER_BYTE + calls * _SECONDS_PER_CALL
-        )
+        seconds = macs * _SECONDS_PER_MAC + traffic * _SECONDS_PER_BYTE + calls * _SECONDS_PER_CALL
         return Price(space, macs, calls, seconds, tuple(walk.live()))
 
     def space(self, nests: Nests, buffer_bytes: int) -> Space:

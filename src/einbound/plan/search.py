@@ -18,7 +18,7 @@ from einbound.plan.nests import Effort, Pool, explore, polished, sliced_at_root
 from einbound.plan.order import N_EXACT, greedy_order, optimal_orders, sliced_orders
 from einbound.plan.price import Frame, Limit, Nests
 from einbound.plan.tree import Tree
-from einbound.plan.widths import Candidate, Tally, Task
+from einbound.plan.widths import Tally, Task
 
 Budget = Limit
 
@@ -185,26 +185,48 @@ class _Session:
         if not frames[0].steps:
             self.confirm(Tree.plain(self.network, ()), default_buffer_bytes)
             return self.found()
-        for buffer_bytes in self.buffers(default_buffer_bytes):
-            if self.headroom_bytes:
-                self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
-            if not self.is_settled(frames):
-                self.attempt(frames, self.budget, buffer_bytes)
-            if self.is_settled(frames):
-                break
+        if self.is_hopeless():
+            self.refuse(frames, min(default_buffer_bytes, _SMALL_BUFFERS[-1]))
+            return self.found()
+        self.pass_over(frames, default_buffer_bytes)
         if self.best is None and default_buffer_bytes > _SMALL_BUFFERS[-1]:
-            self.attempt(frames, self.budget, _SMALL_BUFFERS[-1])
+            self.pass_over(frames, _SMALL_BUFFERS[-1])
+        for buffer_bytes in self.buffers(default_buffer_bytes):
+            if self.best is not None and not self.is_settled(frames):
+                self.pass_over(frames, buffer_bytes)
         return self.found()
 
+    def is_hopeless(self) -> bool:
+        """Whether no plan can keep the budget."""
+        least = lower_bound(self.network, self.itemsize)
+        result = self.itemsize * prod(self.network.result_shape)
+        peak, workspace = self.budget.peak_bytes, self.budget.workspace_bytes
+        return (peak is not None and peak < least) or (
+            workspace is not None and workspace < least - result
+        )
+
+    def refuse(self, frames: list[Frame], buffer_bytes: int) -> None:
+        """Looks for the smallest peak only."""
+        pool = Pool()
+        _collect_deep(frames, Task(self.budget, buffer_bytes, self.tally), pool)
+        self.confirm_pool(pool, buffer_bytes)
+
+    def pass_over(self, frames: list[Frame], buffer_bytes: int) -> None:
+        """Searches all orders with one buffer size, first with the headroom left free."""
+        if self.headroom_bytes:
+            self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
+        if not self.is_settled(frames):
+            self.attempt(frames, self.budget, buffer_bytes)
+
     def buffers(self, default_buffer_bytes: int) -> tuple[int, ...]:
-        """The buffer sizes to try: the default, and smaller ones where they leave more room."""
+        """Buffer sizes below the default that leave noticeably more room."""
         room = self.budget.workspace_bytes
         if self.budget.peak_bytes is not None:
             left = self.budget.peak_bytes - self.itemsize * prod(self.network.result_shape)
             room = left if room is None else min(room, left)
         assert room is not None, "a search with a budget has a limit"
-        small = [b for b in _SMALL_BUFFERS if b < default_buffer_bytes and room // 32 < b < room]
-        return (default_buffer_bytes, *small)
+        largest = min(default_buffer_bytes, room)
+        return tuple(b for b in _SMALL_BUFFERS if room // 32 < b < largest)
 
     def is_settled(self, frames: list[Frame]) -> bool:
         """Whether the best plan repeats nothing."""
@@ -306,12 +328,11 @@ def _collect(frames: list[Frame], task: Task, pool: Pool) -> Pool:
 
 def _collect_deep(frames: list[Frame], task: Task, pool: Pool) -> None:
     """Adds plans with many loops: one by one where they help most, and all at the last step."""
-    for frame in (*frames[:_N_DEEP], *frames[_N_DEEP:][-2:]):
+    for number, frame in enumerate(frames):
+        # While nothing fits all orders are tried: what follows is a refusal.
+        if number >= _N_DEEP and pool.candidates:
+            return
         if pool.macs is None or frame.plain_macs < pool.macs:
-            descend(frame, Nests.none(len(frame.steps)), task, pool, _N_POLISHED)
-            sliced_at_root(frame, task, pool)
-    if not pool.candidates:
-        for frame in frames:
             descend(frame, Nests.none(len(frame.steps)), task, pool, _N_POLISHED)
             sliced_at_root(frame, task, pool)
 

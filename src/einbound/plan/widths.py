@@ -108,6 +108,7 @@ def _ways(
 
 def _by_gain(frame: Frame, start: Nests) -> tuple[Place, ...]:
     """The loops, those first that repeat most work, then the innermost."""
+
     def macs_without(place: Place) -> int:
         step, position = place
         extent = frame.extents[start.opens[step][position].index]
@@ -158,8 +159,7 @@ def _widen(frame: Frame, nests: Nests, order: tuple[Place, ...], task: Task) -> 
 def _stripped(frame: Frame, nests: Nests) -> Nests:
     """The nests without loops of a single trip."""
     opens = tuple(
-        tuple(cut for cut in opens if cut.width < frame.extents[cut.index])
-        for opens in nests.opens
+        tuple(cut for cut in opens if cut.width < frame.extents[cut.index]) for opens in nests.opens
     )
     return Nests(opens, nests.hoists)
 
