@@ -37,7 +37,7 @@ class Metered:
 
 
 class Meter:
-    """Counts of the execution model itself; `packing` bytes more at every moment."""
+    """Counts of the execution model itself, and a buffer of `packing` bytes for slow copies."""
 
     def __init__(self, packing: int = 0, itemsize: int = 8) -> None:
         self.packing = packing
@@ -49,7 +49,7 @@ class Meter:
         ran = Interpreter(tree, self.itemsize, buffer_bytes, all_trips=False).run()
         count = Count(tree, self.itemsize)
         more = min(self.packing, buffer_bytes)
-        seconds = count.macs * 5e-11 + count.calls * 1e-5
+        seconds = count.macs * 5e-11 + count.calls * 1e-5 + self.packing / (1 + more) * 1e-6
         return Metered(ran.peak + more, ran.workspace + more, count.macs, count.calls, seconds)
 
 

@@ -192,6 +192,8 @@ class _Session:
         if self.best is None and default_buffer_bytes > _SMALL_BUFFERS[-1]:
             self.pass_over(frames, _SMALL_BUFFERS[-1])
         for buffer_bytes in self.buffers(default_buffer_bytes):
+            if self.best is not None and self.best.buffer_bytes < buffer_bytes:
+                self.confirm(self.best.tree, buffer_bytes)
             if self.best is not None and not self.is_settled(frames):
                 self.pass_over(frames, buffer_bytes)
         return self.found()
