@@ -394,7 +394,7 @@ def batched(*batch: int) -> list[tuple[int, ...]]:
     return [(*batch, 2)] * 16 + [(2,) * 17]
 
 
-@pytest.mark.parametrize("keywords", [{}, {"optimize": False}, {"workspace_limit": "256KiB"}])
+@pytest.mark.parametrize("keywords", [{}, {"optimize": False}, {"workspace_limit": 1_000_000}])
 def test_d33_seventeen_operands_contract_pair_by_pair(keywords: dict[str, Any]) -> None:
     result = eb.einsum(BATCHED, *map(np.ones, batched(2, 2, 1)), **keywords)
     assert np.array_equal(result, np.full((2, 2, 1, 2), 65_536.0))
