@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einbound.expr.network import Network
+from einbound.plan.frame import Frame
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
-from einbound.plan.price import Frame, Hoist, Nests
+from einbound.plan.nests import Hoist, Nests
 from einbound.plan.search import Budget, Found, lower_bound, search
 from einbound.plan.tree import Cut, Tree
 from interpreter import Interpreter

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from math import log
 
 from einbound.expr.network import Network
+from einbound.plan.explore import Pool, cut_along, inserted
+from einbound.plan.frame import Frame
 from einbound.plan.masks import Steps, Terms, bits
-from einbound.plan.nests import Pool, cut_along, inserted
-from einbound.plan.price import Frame, Hoist, Nests, Price
+from einbound.plan.nests import Hoist, Nests
+from einbound.plan.price import Price
 from einbound.plan.reconfigure import reconfigured
 from einbound.plan.tree import Cut
 from einbound.plan.widths import Candidate, Task, widened

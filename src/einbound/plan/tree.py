@@ -306,8 +306,8 @@ class Tree:
             if cut.index in self.below[value] and cut.index not in self.carried[value]:
                 label = self.network.labels[cut.index]
                 raise PlanError(
-                    f"step {step} is given level {level}, outside the loop over {label!r}, but sums "
-                    f"{label!r} itself; a value must be made inside the loop that it sums"
+                    f"step {step} is given level {level}, outside the loop over {label!r}, but "
+                    f"sums {label!r} itself; a value must be made inside the loop that it sums"
                 )
 
 
@@ -339,8 +339,8 @@ def steps_from_path(
         places = sorted(set(int(p) for p in entry), reverse=True)
         if not places or places[0] >= len(left) or places[-1] < 0 or len(places) != len([*entry]):
             raise PathError(
-                f"path entry {tuple(entry)} does not fit the {len(left)} values left at that point; "
-                f"expected distinct positions from 0 to {len(left) - 1}"
+                f"path entry {tuple(entry)} does not fit the {len(left)} values left at that "
+                f"point; expected distinct positions from 0 to {len(left) - 1}"
             )
         values = [left.pop(place) for place in places][::-1]
         made = values[0]

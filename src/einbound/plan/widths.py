@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from einbound.plan.price import Frame, Limit, Nests, Price
+from einbound.plan.frame import Frame
+from einbound.plan.nests import Nests
+from einbound.plan.price import Limit, Price
 from einbound.plan.tree import Cut
 
 Place = tuple[int, int]

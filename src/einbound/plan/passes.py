@@ -1,0 +1,75 @@
+"""One pass over all orders: the plans that keep to one limit with one buffer size."""
+
+from __future__ import annotations
+
+from einbound.plan.descend import descend, sliced_and_repaired
+from einbound.plan.explore import Effort, Pool, explore, polished, sliced_at_root
+from einbound.plan.frame import Frame
+from einbound.plan.nests import Nests
+from einbound.plan.order import N_EXACT
+from einbound.plan.widths import Task
+
+#: Nests priced in one pass over all orders, by number of operands.
+_PRICED_PER_PASS = {3: 2000, 4: 3000, 5: 4000, 6: 5000, 7: 8000, 8: 10000, 9: 12000, 10: 14000}
+#: Orders whose best plan is polished.
+_N_LEADERS = 3
+#: Orders that are searched for deep nests.
+_N_DEEP = 8
+#: Nests priced while one plan is polished, at most.
+_N_POLISHED = 1500
+#: Nests priced in one descent on many operands, at most.
+_N_DESCENT = 4000
+#: Indices cut for a whole network, at most.
+_N_SLICES = 60
+
+
+def collect(frames: list[Frame], task: Task, pool: Pool) -> Pool:
+    """The plans within a limit, best first."""
+    if frames[0].n > N_EXACT:
+        return _collect_large(frames, task, pool)
+    stop = task.tally.n_priced + _PRICED_PER_PASS.get(frames[0].n, 1000)
+    n_equal = 0
+    for frame in frames:
+        if pool.macs is not None and frame.plain_macs >= pool.macs:
+            n_equal += 1
+            if frame.plain_macs > pool.macs or n_equal > 3:
+                break
+        # Orders come by rising multiply-adds: the first are the likeliest and get most.
+        share = max((stop - task.tally.n_priced) // 4, 100)
+        explore(frame, task, pool, Effort(n_deep=4, beam=10, n_priced=share))
+    if pool.macs is None or pool.macs > frames[0].plain_macs:
+        collect_deep(frames, task, pool)
+    leaders = sorted(pool.leaders.values(), key=lambda c: c.price.key)
+    for candidate in leaders[:_N_LEADERS]:
+        if pool.macs is None or candidate.frame.plain_macs <= pool.macs:
+            polished(candidate, task, pool, _N_POLISHED)
+    return pool
+
+
+def collect_deep(frames: list[Frame], task: Task, pool: Pool) -> None:
+    """Adds plans with many loops: one by one where they help most, and all at the last step."""
+    for number, frame in enumerate(frames):
+        # While nothing fits all orders are tried: what follows is a refusal.
+        if number >= _N_DEEP and pool.candidates:
+            return
+        if pool.macs is None or frame.plain_macs < pool.macs:
+            descend(frame, Nests.none(len(frame.steps)), task, pool, _N_POLISHED)
+            sliced_at_root(frame, task, pool)
+
+
+def _slice(frame: Frame, task: Task, pool: Pool) -> None:
+    """Adds a plan whose order was repaired for the indices that are cut at its last step."""
+    sliced = sliced_and_repaired(frame.network, frame.steps, frame.itemsize, task, _N_SLICES)
+    if sliced is not None:
+        descend(*sliced, task, pool, _N_DESCENT)
+
+
+def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
+    """The plans within a limit on many operands: loops anywhere, and loops at the end."""
+    for frame in frames:
+        plain = Nests.none(len(frame.steps))
+        descend(frame, plain, task, pool, _N_DESCENT)
+        if pool.macs is not None and pool.macs <= frame.plain_macs:
+            break
+        _slice(frame, task, pool)
+    return pool
