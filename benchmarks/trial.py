@@ -165,12 +165,13 @@ def _einbound(task: Task, network: Network, arrays: Arrays) -> Prepared:
         "workspace_bytes": plan.workspace_bytes,
         "overhead_bytes": plan.overhead_bytes,
         "macs": plan.macs,
-        "loops": [_loop_text(loop) for loop in plan.loops],
+        "loops": [loop_text(loop) for loop in plan.loops],
     }
     return Prepared(lambda: plan(*arrays), facts)
 
 
-def _loop_text(loop: Any) -> str:
+def loop_text(loop: Any) -> str:
+    """Index, extent, width and step of a loop, as the tables write it."""
     return f"{loop.index}:{loop.extent}/{loop.batch_size}@{loop.node}"
 
 
