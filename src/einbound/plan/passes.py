@@ -17,8 +17,8 @@ _N_LEADERS = 3
 _N_DEEP = 8
 #: Nests priced while one plan is polished, at most.
 _N_POLISHED = 1500
-#: Nests priced in one descent on many operands, at most.
-_N_DESCENT = 4000
+#: Steps priced in one descent on many operands, at most: a price costs its number of steps.
+_N_STEPS_PRICED = 200_000
 #: Indices cut for a whole network, at most.
 _N_SLICES = 60
 
@@ -61,14 +61,14 @@ def _slice(frame: Frame, task: Task, pool: Pool) -> None:
     """Adds a plan whose order was repaired for the indices that are cut at its last step."""
     sliced = sliced_and_repaired(frame.network, frame.steps, frame.itemsize, task, _N_SLICES)
     if sliced is not None:
-        descend(*sliced, task, pool, _N_DESCENT)
+        descend(*sliced, task, pool, _N_STEPS_PRICED // frame.n)
 
 
 def _collect_large(frames: list[Frame], task: Task, pool: Pool) -> Pool:
     """The plans within a limit on many operands: loops anywhere, and loops at the end."""
     for frame in frames:
         plain = Nests.none(len(frame.steps))
-        descend(frame, plain, task, pool, _N_DESCENT)
+        descend(frame, plain, task, pool, _N_STEPS_PRICED // frame.n)
         if pool.macs is not None and pool.macs <= frame.plain_macs:
             break
         _slice(frame, task, pool)

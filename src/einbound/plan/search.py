@@ -191,7 +191,8 @@ class _Session:
         for buffer_bytes in self.buffers(default_buffer_bytes):
             if self.best is not None and self.best.buffer_bytes < buffer_bytes:
                 self.confirm(self.best.tree, buffer_bytes)
-            if self.best is not None and not self.is_settled(frames):
+            few = len(self.network.inputs) <= N_EXACT
+            if few and self.best is not None and not self.is_settled(frames):
                 self.pass_over(frames, buffer_bytes)
         return self.found()
 
