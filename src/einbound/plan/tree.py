@@ -124,8 +124,7 @@ class Tree:
             for i in indices:
                 uses[i] += 1
         carried = [
-            tuple(i for i in indices if uses[i] > 1 or i in last_use)
-            for indices in network.inputs
+            tuple(i for i in indices if uses[i] > 1 or i in last_use) for indices in network.inputs
         ]
         below = [dict.fromkeys(indices, 1) for indices in carried]
         for left, right in self.steps:
@@ -324,9 +323,7 @@ def outermost_level(enclosing: tuple[Cut, ...], below: frozenset[int]) -> int:
     return level
 
 
-def steps_from_path(
-    path: Iterable[Iterable[int]], n_operands: int
-) -> tuple[tuple[int, int], ...]:
+def steps_from_path(path: Iterable[Iterable[int]], n_operands: int) -> tuple[tuple[int, int], ...]:
     """Pairs of values from an opt_einsum path; n-ary entries are taken pair by pair.
 
     Raises:
