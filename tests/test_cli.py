@@ -120,6 +120,22 @@ def test_an_existing_result_is_replaced(arrays: dict[str, Any]) -> None:
     assert np.array_equal(np.load("r.npy"), arrays["a"].T)
 
 
+@pytest.mark.usefixtures("arrays")
+def test_a_file_named_twice_counts_once() -> None:
+    words = ["run", "ij,kj->ik", "a.npy", "a.npy", "--memory"]
+    n_bytes = 8 * (3 * 4 + 3 * 3)
+    assert cli.main([*words, str(n_bytes - 1)]) == 2
+    assert cli.main([*words, str(n_bytes)]) == 0
+
+
+def test_a_warning_is_told_in_one_message(capsys: Out) -> None:
+    assert cli.main(["plan", "ij,jk->ik", "--size", f"i={10**9}", f"j={10**9}", "k=1"]) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith("einbound: warning: ")
+    assert told.err.count("\n") == 1
+    assert "ij,jk->ik" in told.out
+
+
 class Stop:
     """Stands for np.save and ends in an error after half of the file."""
 

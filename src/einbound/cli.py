@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = chosen.command
     try:
-        status = command(chosen)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _warn
+            status = command(chosen)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _refuse("interrupted", INTERRUPTED)
@@ -63,6 +67,10 @@ def _refuse(message: str, status: int) -> int:
     return status
 
 
+def _warn(message: Warning | str, *_: object) -> None:
+    print(f"einbound: warning: {message}", file=sys.stderr)
+
+
 def plan(chosen: argparse.Namespace) -> int:
     """Print the plan of an expression at given sizes."""
     made = eb.plan(
@@ -78,9 +86,11 @@ def plan(chosen: argparse.Namespace) -> int:
 
 def run(chosen: argparse.Namespace) -> int:
     """Contract stored arrays; the result is printed or stored."""
+    # A file that is named twice is one array, whose bytes count once.
+    arrays = {name: _load(name) for name in dict.fromkeys(chosen.operands)}
     result = eb.einsum(
         chosen.expression,
-        *[_load(name) for name in chosen.operands],
+        *[arrays[name] for name in chosen.operands],
         memory_limit=chosen.memory,
         workspace_limit=chosen.workspace,
         dtype=chosen.dtype,
