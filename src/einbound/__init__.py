@@ -13,6 +13,7 @@ from einbound.errors import (
     EinboundError,
     ExpressionError,
     MemoryRiskWarning,
+    PathError,
     PlanError,
     ScheduleError,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "ExpressionError",
     "Loop",
     "MemoryRiskWarning",
+    "PathError",
     "Plan",
     "PlanError",
     "Role",

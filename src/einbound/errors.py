@@ -30,6 +30,10 @@ class PlanError(EinboundError, ValueError):
     """A hand-written or loaded plan is illegal; the message names the rule."""
 
 
+class PathError(PlanError, RuntimeError):
+    """A contraction path does not fit the operands; a RuntimeError too, as numpy raises."""
+
+
 class ScheduleError(EinboundError, ValueError):
     """A schedule breaks a rule of the cell table; the message names the rule."""
 

@@ -6,7 +6,7 @@ Hashable, so that equal calls find the same plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -67,9 +67,15 @@ class Setting:
         Raises:
             DTypeError: A dtype or a cast is not allowed, or a limit is asked for objects.
         """
-        out_dtype = None if self.out is None else self.out.layout.dtype
+        out = None if self.out is None else self.out.layout
         given = [layout.dtype for layout in self.layouts]
-        dtypes = resolve(given, self.dtype, self.casting, out_dtype)
+        # A result without axes is assigned, as in `out[()] = value`, which casts freely.
+        assigned = out is not None and not out.shape
+        dtypes = resolve(
+            given, self.dtype, self.casting, None if out is None or assigned else out.dtype
+        )
+        if out is not None and assigned:
+            dtypes = replace(dtypes, result=out.dtype)
         if self.limits.is_set and not dtypes.has_known_bytes:
             raise DTypeError(
                 "a byte limit was given for operands of dtype object, whose elements take memory "

@@ -38,7 +38,7 @@ class Kernels:
         self.work = work
         self.buffer_bytes = buffer_bytes
         self.known: dict[tuple[object, ...], Kernel] = {}
-        self.trips: dict[int, tuple[tuple[int, int, int], ...]] = {}
+        self.trips: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def view(self, cell: int, array: Array) -> View:
         """The layout of the array that stands for a cell."""
@@ -93,12 +93,12 @@ class NumpyOps:
         self.result = result
         self.buffers: dict[int, NDArray[np.uint8]] = {}
 
-    def trips(self, loop: Loop) -> Iterable[tuple[int, int, int]]:
+    def trips(self, loop: Loop) -> Iterable[tuple[int, int]]:
         """Every trip."""
         known = self.kernels.trips.get(loop.number)
         if known is None:
             starts = range(0, max(loop.extent, 1), loop.width)
-            known = tuple((at, min(at + loop.width, loop.extent), 1) for at in starts)
+            known = tuple((at, min(at + loop.width, loop.extent)) for at in starts)
             self.kernels.trips[loop.number] = known
         return known
 
@@ -121,7 +121,7 @@ class NumpyOps:
         return source[(slice(None),) * axis + (slice(start, stop),)]
 
     def contract(
-        self, what: Contract, left: Array, right: Array, into: Array, add: bool, repeats: int
+        self, what: Contract, left: Array, right: Array, into: Array, add: bool
     ) -> Array:
         """The product, in place."""
         key = (what.into, left.shape, right.shape, add)
@@ -131,7 +131,7 @@ class NumpyOps:
         kernel(left, right, into, add, self.take, self.give)
         return into
 
-    def sum(self, what: Sum, source: Array, into: Array, repeats: int) -> Array:
+    def sum(self, what: Sum, source: Array, into: Array) -> Array:
         """The sum, in place."""
         key = (what.into, source.shape)
         kernel = self.kernels.known.get(key)

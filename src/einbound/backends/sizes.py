@@ -1,21 +1,22 @@
 """The meter: a walk over sizes instead of arrays, exact to the byte.
 
 It runs the schedule that will run, with the ways that will be taken, and counts what each
-instruction holds. Nothing is allocated.
+instruction holds. Nothing is allocated. Trips that cannot differ are walked once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
 from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Contract, Loop, Schedule, Sum
+from einbound.schedule.instructions import Contract, Loop, Schedule, Sum, flat, reads
 from einbound.step.view import View
-from einbound.step.way import Way, pair_way, sum_way
+from einbound.step.blocked import Way
+from einbound.step.way import pair_way, sum_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,10 @@ class Peak:
     workspace_bytes: int = 0
     alive: tuple[Alive, ...] = ()
 
+    def on_top_of(self, n_bytes: int, alive: tuple[Alive, ...]) -> Peak:
+        """The same moment with more alive around it."""
+        return Peak(n_bytes + self.n_bytes, self.step, self.workspace_bytes, alive + self.alive)
+
 
 @dataclass
 class StepCount:
@@ -52,6 +57,15 @@ class StepCount:
     seconds: float = 0.0
     workspace_bytes: int = 0
     way: Way | None = None
+
+    def include(self, other: StepCount, times: int) -> None:
+        """Add what the step does in `times` equal stretches of the run."""
+        self.macs += times * other.macs
+        self.calls += times * other.calls
+        self.seconds += times * other.seconds
+        if self.way is None or other.workspace_bytes > self.workspace_bytes:
+            self.way = other.way
+        self.workspace_bytes = max(self.workspace_bytes, other.workspace_bytes)
 
 
 @dataclass(frozen=True)
@@ -90,62 +104,113 @@ class Metered:
 
 
 @dataclass
+class Tally:
+    """A stretch of the run: one trip of a loop, or all of it. Bytes count from its start."""
+
+    held: dict[int, int] = field(default_factory=dict)
+    held_bytes: int = 0
+    result_bytes: int = 0
+    space: Peak = field(default_factory=Peak)
+    workspace: Peak = field(default_factory=Peak)
+    steps: dict[int, StepCount] = field(default_factory=dict)
+    sums: dict[int, StepCount] = field(default_factory=dict)
+    elements_read: int = 0
+
+    def note(self, inner: Peak, result: Alive | None) -> None:
+        """Take note of a moment, `inner` being what is alive on top of what is held."""
+        if self.held_bytes + inner.n_bytes > self.workspace.n_bytes:
+            self.workspace = inner.on_top_of(self.held_bytes, self._alive())
+        if self.held_bytes + self.result_bytes + inner.n_bytes > self.space.n_bytes:
+            alive = self._alive() + ((result,) if result and self.result_bytes else ())
+            self.space = inner.on_top_of(self.held_bytes + self.result_bytes, alive)
+
+    def include(self, trip: Tally, times: int) -> None:
+        """Add a stretch that happens `times` times."""
+        for mine, theirs in ((self.steps, trip.steps), (self.sums, trip.sums)):
+            for step, count in theirs.items():
+                mine.setdefault(step, StepCount()).include(count, times)
+        self.elements_read += times * trip.elements_read
+
+    def _alive(self) -> tuple[Alive, ...]:
+        return tuple(Alive(cell, n_bytes) for cell, n_bytes in self.held.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """What of the loops around it can change a trip of a loop.
+
+    Attributes:
+        indices: Indices of the cells that its body touches.
+        sums: For each product in its body, the loops that make it an addition.
+    """
+
+    indices: frozenset[int]
+    sums: tuple[tuple[int, ...], ...]
+
+
+@dataclass
 class SizesOps:
-    """`Ops` whose handles are views and whose effect is a ledger."""
+    """`Ops` whose handles are views and whose effect is a tally."""
 
     schedule: Schedule
     result: View
     work: np.dtype
     buffer_bytes: int
     result_given: bool
-    held: dict[int, int] = field(default_factory=dict)
-    workspace: int = 0
-    result_bytes: int = 0
-    steps: dict[int, StepCount] = field(default_factory=dict)
-    sums: dict[int, StepCount] = field(default_factory=dict)
-    space_peak: Peak = field(default_factory=Peak)
-    workspace_peak: Peak = field(default_factory=Peak)
-    elements_read: int = 0
+    tally: Tally = field(default_factory=Tally)
+    open: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
+    known: dict[tuple[object, ...], Tally] = field(default_factory=dict)
+    influences: dict[int, Influence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.result_given:
-            self.result_bytes = self.result.nbytes
-        self._note(None, 0)
+            self._make_result()
 
     def metered(self) -> Metered:
-        """The ledger, closed."""
-        counts = [*self.steps.values(), *self.sums.values()]
+        """The tally, closed."""
+        tally = self.tally
+        counts = [*tally.steps.values(), *tally.sums.values()]
         return Metered(
-            space=self.space_peak,
-            workspace=self.workspace_peak,
-            macs=sum(count.macs for count in self.steps.values()),
-            calls=sum(count.calls for count in self.steps.values()),
-            elements_read=self.elements_read,
+            space=tally.space,
+            workspace=tally.workspace,
+            macs=sum(count.macs for count in tally.steps.values()),
+            calls=sum(count.calls for count in tally.steps.values()),
+            elements_read=tally.elements_read,
             seconds=sum(count.seconds for count in counts),
-            steps=self.steps,
-            sums=self.sums,
+            steps=tally.steps,
+            sums=tally.sums,
         )
 
-    def trips(self, loop: Loop) -> Iterable[tuple[int, int, int]]:
-        """The first trip, one for all further full ones, and a shorter last one."""
+    def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
+        """The trips that differ from those walked before; equal ones are counted at once."""
         n_full, rest = divmod(loop.extent, loop.width)
-        if n_full:
-            yield 0, loop.width, 1
+        sizes = [(0, loop.width, 1)] if n_full else []
         if n_full > 1:
-            yield loop.width, 2 * loop.width, n_full - 1
+            sizes.append((loop.width, loop.width, n_full - 1))
         if rest or not n_full:
-            yield n_full * loop.width, loop.extent, 1
+            sizes.append((n_full * loop.width, rest, 1))
+        for start, width, times in sizes:
+            self.open[loop.number] = (loop.index, width, start > 0)
+            key = self._key(loop)
+            trip = self.known.get(key)
+            if trip is None:
+                outer, self.tally = self.tally, Tally()
+                yield start, start + width
+                trip = self.known[key] = self.tally
+                self.tally = outer
+            self.tally.include(trip, times)
+            self._note(trip.workspace)
+        del self.open[loop.number]
 
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> View:
         """Count a cell's bytes."""
         if cell.place is Place.RESULT:
-            self.result_bytes = self.result.nbytes
-            view = self.result
-        else:
-            view = View.contiguous(cell.indices, shape, self.work)
-            self.held[cell.number] = view.nbytes
-            self.workspace += view.nbytes
-        self._note(None, 0)
+            self._make_result()
+            return self.result
+        view = View.contiguous(cell.indices, shape, self.work)
+        self.tally.held[cell.number] = view.nbytes
+        self.tally.held_bytes += view.nbytes
+        self._note(Peak())
         return view
 
     def slice(self, source: View, axis: int, start: int, stop: int) -> View:
@@ -154,28 +219,23 @@ class SizesOps:
         extents[axis] = stop - start
         return View(source.indices, tuple(extents), source.strides, source.dtype)
 
-    def contract(
-        self, what: Contract, left: View, right: View, into: View, add: bool, repeats: int
-    ) -> View:
+    def contract(self, what: Contract, left: View, right: View, into: View, add: bool) -> View:
         """Count a product and its buffers."""
         way = pair_way(
             left, right, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes
         )
         extents = dict(zip(left.indices, left.extents, strict=True))
         extents.update(zip(right.indices, right.extents, strict=True))
-        count = self.steps.setdefault(what.step, StepCount())
-        count.macs += repeats * prod(extents.values())
-        self._count(count, way, repeats, what.step)
+        self._count(self.tally.steps, what.step, way, prod(extents.values()))
+        self._note(Peak(way.workspace_bytes, what.step, way.workspace_bytes))
         return into
 
-    def sum(self, what: Sum, source: View, into: View, repeats: int) -> View:
+    def sum(self, what: Sum, source: View, into: View) -> View:
         """Count a unary step and its buffers."""
-        way = sum_way(
-            source, into, self.work, accumulate=False, buffer_bytes=self.buffer_bytes
-        )
-        self.elements_read += repeats * source.n_elements
-        operand = self.schedule.cells[what.source].value
-        self._count(self.sums.setdefault(operand, StepCount()), way, repeats, None)
+        way = sum_way(source, into, self.work, accumulate=False, buffer_bytes=self.buffer_bytes)
+        self.tally.elements_read += source.n_elements
+        self._count(self.tally.sums, self.schedule.cells[what.source].value, way, 0)
+        self._note(Peak(way.workspace_bytes, None, way.workspace_bytes))
         return into
 
     def add(self, source: View, into: View) -> View:
@@ -188,26 +248,42 @@ class SizesOps:
 
     def free(self, cell: Cell, handle: View) -> None:
         """Release a cell's bytes."""
-        self.workspace -= self.held.pop(cell.number)
+        self.tally.held_bytes -= self.tally.held.pop(cell.number)
 
-    def _count(self, count: StepCount, way: Way, repeats: int, step: int | None) -> None:
-        count.calls += repeats
-        count.seconds += repeats * way.seconds
-        if count.way is None or way.workspace_bytes > count.workspace_bytes:
-            count.way = way
-        count.workspace_bytes = max(count.workspace_bytes, way.workspace_bytes)
-        self._note(step, way.workspace_bytes)
+    def _make_result(self) -> None:
+        self.tally.result_bytes = self.result.nbytes
+        self._note(Peak())
 
-    def _note(self, step: int | None, extra: int) -> None:
-        workspace = self.workspace + extra
-        space = workspace + self.result_bytes
-        if space > self.space_peak.n_bytes:
-            self.space_peak = Peak(space, step, extra, self._alive())
-        if workspace > self.workspace_peak.n_bytes:
-            self.workspace_peak = Peak(workspace, step, extra, self._alive())
+    def _note(self, inner: Peak) -> None:
+        self.tally.note(inner, Alive(self.schedule.result, self.result.nbytes))
 
-    def _alive(self) -> tuple[Alive, ...]:
-        alive = [Alive(cell, n_bytes) for cell, n_bytes in self.held.items()]
-        if self.result_bytes:
-            alive.append(Alive(self.schedule.result, self.result_bytes))
-        return tuple(alive)
+    def _count(self, counts: dict[int, StepCount], step: int, way: Way, macs: int) -> None:
+        once = StepCount(macs, 1, way.seconds, way.workspace_bytes, way)
+        counts.setdefault(step, StepCount()).include(once, 1)
+
+    def _key(self, loop: Loop) -> tuple[object, ...]:
+        """All that a trip of `loop` depends on, given the loops that are open."""
+        influence = self.influences.get(loop.number)
+        if influence is None:
+            influence = self.influences[loop.number] = _influence(loop, self.schedule)
+        widths = tuple(
+            (index, width) for index, width, _ in self.open.values() if index in influence.indices
+        )
+        adds = tuple(
+            any(number in self.open and self.open[number][2] for number in sums)
+            for sums in influence.sums
+        )
+        return loop.number, widths, adds
+
+
+def _influence(loop: Loop, schedule: Schedule) -> Influence:
+    indices: set[int] = set()
+    sums = []
+    for instruction in flat(loop.body):
+        touched = [*reads(instruction), getattr(instruction, "into", None)]
+        for cell in touched:
+            if cell is not None:
+                indices.update(schedule.cells[cell].indices)
+        if isinstance(instruction, Contract):
+            sums.append(instruction.adds)
+    return Influence(frozenset(indices), tuple(sums))

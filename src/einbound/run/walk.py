@@ -29,8 +29,8 @@ H = TypeVar("H")
 class Ops(Protocol[H]):
     """What a walk needs from a kind of arrays; handles are returned, so they may be immutable."""
 
-    def trips(self, loop: Loop) -> Iterable[tuple[int, int, int]]:
-        """The (start, stop, number of equal trips that this one stands for) to walk."""
+    def trips(self, loop: Loop) -> Iterable[tuple[int, int]]:
+        """The (start, stop) of the trips to walk."""
 
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> H:
         """Memory for a cell."""
@@ -38,12 +38,10 @@ class Ops(Protocol[H]):
     def slice(self, source: H, axis: int, start: int, stop: int) -> H:
         """The part of `source` from start to stop along one axis."""
 
-    def contract(
-        self, what: Contract, left: H, right: H, into: H, add: bool, repeats: int
-    ) -> H:
+    def contract(self, what: Contract, left: H, right: H, into: H, add: bool) -> H:
         """The product written or added into `into`."""
 
-    def sum(self, what: Sum, source: H, into: H, repeats: int) -> H:
+    def sum(self, what: Sum, source: H, into: H) -> H:
         """The source, summed over the axes that `into` lacks."""
 
     def add(self, source: H, into: H) -> H:
@@ -92,7 +90,6 @@ class _Walk(Generic[H]):
     progress: Progress | None
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     later: set[int] = field(default_factory=set)
-    repeats: int = 1
     depth: int = 0
     done: int = 0
     total: int = 1
@@ -109,7 +106,6 @@ class _Walk(Generic[H]):
                     cells[instruction.right],  # type: ignore[arg-type]
                     cells[into],  # type: ignore[arg-type]
                     add,
-                    self.repeats,
                 )
             case Slice():
                 start, stop = self.ranges[instruction.loop]
@@ -126,7 +122,7 @@ class _Walk(Generic[H]):
                 self._loop(instruction)
             case Sum():
                 source, into = cells[instruction.source], instruction.into
-                cells[into] = ops.sum(instruction, source, cells[into], self.repeats)  # type: ignore[arg-type]
+                cells[into] = ops.sum(instruction, source, cells[into])  # type: ignore[arg-type]
             case Add():
                 into = instruction.into
                 cells[into] = ops.add(cells[instruction.source], cells[into])  # type: ignore[arg-type]
@@ -142,11 +138,9 @@ class _Walk(Generic[H]):
         return tuple(shape)
 
     def _loop(self, loop: Loop) -> None:
-        outer = self.repeats
         self.depth += 1
-        for start, stop, equal in self.ops.trips(loop):
+        for start, stop in self.ops.trips(loop):
             self.ranges[loop.number] = (start, stop)
-            self.repeats = outer * equal
             if start:
                 self.later.add(loop.number)
             for instruction in loop.body:
@@ -155,5 +149,4 @@ class _Walk(Generic[H]):
                 self.done += 1
                 self.progress(self.done, self.total)
         self.later.discard(loop.number)
-        self.repeats = outer
         self.depth -= 1
