@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _warn
+            warnings.showwarning = _warn  # type: ignore[assignment]  # takes all that it is given
             status = command(chosen)
         sys.stdout.flush()
     except KeyboardInterrupt:
