@@ -13,8 +13,10 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 
-# Deadlines are timing assertions; the machine that runs the tests may be busy.
-settings.register_profile("einbound", deadline=None)
+# Deadlines are timing assertions; the machine that runs the tests may be busy. A commit passes or
+# fails the same way everywhere; new examples are looked for with --hypothesis-profile=explore.
+settings.register_profile("einbound", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
 settings.load_profile("einbound")
 
 
