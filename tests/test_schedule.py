@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees import random_network, random_tree
 
 from einbound.errors import ScheduleError
 from einbound.expr.network import Access, Network
@@ -31,6 +30,7 @@ from einbound.schedule.instructions import (
 from einbound.schedule.listing import listing
 from einbound.schedule.lower import lower
 from einbound.schedule.validate import validate
+from trees import random_network, random_tree
 
 
 def ladder(opens: tuple[tuple[Cut, ...], ...], levels: tuple[int, ...] = (0, 0)) -> Tree:
@@ -119,7 +119,9 @@ def test_a_missing_write_of_the_result_breaks_visibility() -> None:
     cells = tuple(
         replace(c, life=c.life - (c.number in (2, first_stored(schedule)))) for c in schedule.cells
     )
-    with pytest.raises(ScheduleError, match=r"'visibility' is broken: the result, cell \d+, is never"):
+    with pytest.raises(
+        ScheduleError, match=r"'visibility' is broken: the result, cell \d+, is never"
+    ):
         validate(replace(edited(schedule, drop), cells=cells))
 
 
@@ -162,14 +164,16 @@ def test_reading_a_sum_inside_its_loop_breaks_chain() -> None:
             return i
         return replace(i, body=(*i.body, Add(result, result)))
 
-    with pytest.raises(ScheduleError, match="reads cell .* before its sum is complete"):
+    with pytest.raises(ScheduleError, match=r"reads cell .* before its sum is complete"):
         validate(edited(schedule, peek))
 
 
 def test_a_wrong_number_of_reads_breaks_life() -> None:
     schedule = lowered(CASES["plain"])
     cells = (replace(schedule.cells[0], life=5), *schedule.cells[1:])
-    with pytest.raises(ScheduleError, match="rule 'life' is broken: cell 0 is read 1 times, the table says 5"):
+    with pytest.raises(
+        ScheduleError, match="rule 'life' is broken: cell 0 is read 1 times, the table says 5"
+    ):
         validate(replace(schedule, cells=cells))
 
 
@@ -189,7 +193,9 @@ def test_making_a_cell_twice_breaks_uniqueness() -> None:
     schedule = lowered(CASES["plain"])
     stored = first_stored(schedule)
     broken = replace(schedule, body=(Alloc(stored), *schedule.body))
-    with pytest.raises(ScheduleError, match=rf"'uniqueness' is broken: cell {stored} is made twice"):
+    with pytest.raises(
+        ScheduleError, match=rf"'uniqueness' is broken: cell {stored} is made twice"
+    ):
         validate(broken)
 
 
@@ -207,7 +213,9 @@ def test_a_loop_inside_a_loop_over_the_same_index_breaks_uniqueness() -> None:
     schedule = lowered(CASES["external"])
     (loop,) = (i for i in schedule.body if isinstance(i, Loop))
     body = (*loop.body, replace(loop, number=9, body=()))
-    broken = replace(schedule, body=tuple(replace(i, body=body) if i is loop else i for i in schedule.body))
+    broken = replace(
+        schedule, body=tuple(replace(i, body=body) if i is loop else i for i in schedule.body)
+    )
     with pytest.raises(ScheduleError, match="index 1 is looped inside its own loop"):
         validate(broken)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,7 @@ def random_network(
     used = sorted({i for indices in inputs for i in indices})
     output = tuple(i for i in rng.sample(used, len(used)) if rng.random() < 0.4)
     accesses = tuple(Access(tuple((k,) for k in range(len(ix)))) for ix in inputs)
-    return Network(
-        tuple("abcdefghijklmnop"[:n_indices]), extents, tuple(inputs), output, accesses
-    )
+    return Network(tuple("abcdefghijklmnop"[:n_indices]), extents, tuple(inputs), output, accesses)
 
 
 def random_tree(rng: random.Random, network: Network, n_loops: int = 4) -> Tree:
@@ -51,9 +50,7 @@ def random_tree(rng: random.Random, network: Network, n_loops: int = 4) -> Tree:
         free = [i for i in sorted(plain.below[value]) if i not in taken]
         chosen = rng.sample(free, min(len(free), rng.choice([0, 0, 1, 1, 2])))[:n_loops]
         n_loops -= len(chosen)
-        opens[step] = tuple(
-            Cut(i, rng.randint(1, max(network.extents[i], 1))) for i in chosen
-        )
+        opens[step] = tuple(Cut(i, rng.randint(1, max(network.extents[i], 1))) for i in chosen)
         tree = Tree(network, tuple(steps), tuple(opens), tuple(levels))
     return tree.check()
 
@@ -88,7 +85,7 @@ def views_of(network: Network, arrays: list[np.ndarray]) -> tuple[View, ...]:
 
 def reference(network: Network, arrays: list[np.ndarray]) -> np.ndarray:
     """The result by numpy's own einsum."""
-    args: list[object] = []
+    args: list[Any] = []
     for indices, array in zip(network.inputs, arrays, strict=True):
         args += [array, list(indices)]
     return np.asarray(np.einsum(*args, list(network.output)))

@@ -18,8 +18,7 @@ from einbound.api.operands import Layout
 from einbound.api.planning import Made
 from einbound.api.setting import Out, Setting
 from einbound.errors import EinboundError, PlanError
-from einbound.expr.expression import parse, parse_interleaved
-from einbound.expr.expression import Expression
+from einbound.expr.expression import Expression, parse, parse_interleaved
 from einbound.plan.tree import Cut, Tree
 
 SCHEMA = "einbound.plan"
@@ -71,7 +70,9 @@ def read_document(text: str) -> Loaded:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise PlanError(f"the text is no JSON: {error}; expected what plan.to_json() wrote") from None
+        raise PlanError(
+            f"the text is no JSON: {error}; expected what plan.to_json() wrote"
+        ) from None
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise PlanError(f"the document has schema {found!r}; expected {SCHEMA!r}")
@@ -170,10 +171,16 @@ def _loaded(data: dict[str, Any]) -> Loaded:
         dtype=None if data["dtype"] is None else np.dtype(data["dtype"]),
         order=data["order"],
         casting=data["casting"],
-        out=None if data["out"] is None else Out(_layout(data["out"]), bool(data["out"]["overlaps"])),
+        out=None
+        if data["out"] is None
+        else Out(_layout(data["out"]), bool(data["out"]["overlaps"])),
     )
     network = setting.network()
-    plain = Tree.from_path(network, data["path"]) if len(network.inputs) > 1 else Tree.plain(network, ())
+    plain = (
+        Tree.from_path(network, data["path"])
+        if len(network.inputs) > 1
+        else Tree.plain(network, ())
+    )
     opens: list[tuple[Cut, ...]] = [()] * len(plain.steps)
     for loop in data["loops"]:
         index, width = _whole(loop["index"], "index"), _whole(loop["batch_size"], "batch_size")

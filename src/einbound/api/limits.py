@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einbound.backends.sizes import Metered
 from einbound.errors import BudgetError
 from einbound.machine.memory import parse_bytes
-from einbound.plan.search import Budget
+from einbound.plan.search import Budget, lower_bound
 from einbound.plan.tree import Tree
+from einbound.run.executable import Executable
 from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,9 @@ class Limits:
         return Budget(left, self.workspace_bytes)
 
 
+NO_LIMITS = Limits()
+
+
 def describe_cell(cell: Cell, tree: Tree) -> str:
     """A cell in words: operand, result or intermediate, with its labels."""
     name = tree.network.name(cell.indices)
@@ -56,52 +58,42 @@ def describe_cell(cell: Cell, tree: Tree) -> str:
     return f"intermediate '{name}' of step {cell.value - tree.n_operands}"
 
 
-def refusal(
-    limits: Limits,
-    operand_bytes: int,
-    least: tuple[Schedule, Metered, Tree],
-    lower_bound: int,
-) -> BudgetError:
+def refusal(limits: Limits, operand_bytes: int, least: Executable) -> BudgetError:
     """The error that says that nothing fits, by how much, and because of what.
 
     Args:
         limits: The limits asked for; at least one is set.
         operand_bytes: Bytes that the operands cover.
-        least: Schedule, reading and tree of the plan with the smallest peak found.
-        lower_bound: Bytes of result and workspace that every plan holds.
+        least: The plan with the smallest peak found.
     """
-    schedule, metered, tree = least
-    by_memory = limits.memory_bytes is not None and (
-        operand_bytes + metered.space_bytes > limits.memory_bytes
-    )
-    result_bytes = lower_bound
-    if by_memory:
+    metered, job = least.metered, least.job
+    result_bytes = job.result.nbytes
+    needs_value = lower_bound(job.network, 1) > job.network.size(job.network.output)
+    bound = job.work.itemsize if needs_value else 0
+    smallest, peak = metered.workspace_bytes, metered.workspace
+    name, limit = "workspace_limit", limits.workspace_bytes
+    total = operand_bytes + metered.space_bytes
+    if limits.memory_bytes is not None and total > limits.memory_bytes:
+        bound += operand_bytes + result_bytes
+        smallest, peak = total, metered.space
         name, limit = "memory_limit", limits.memory_bytes
-        smallest, bound, peak = (
-            operand_bytes + metered.space_bytes,
-            operand_bytes + lower_bound,
-            metered.space,
-        )
-    else:
-        name, limit = "workspace_limit", limits.workspace_bytes
-        smallest, bound, peak = metered.workspace_bytes, 0, metered.workspace
-    assert limit is not None
-    culprit, culprit_bytes = "the operands", operand_bytes
-    for alive in peak.alive:
-        if alive.n_bytes > culprit_bytes or not by_memory and culprit == "the operands":
-            culprit = describe_cell(schedule.cells[alive.cell], tree)
-            culprit_bytes = alive.n_bytes
-    if not by_memory and peak.workspace_bytes > culprit_bytes:
-        culprit, culprit_bytes = f"the buffers of step {peak.step}", peak.workspace_bytes
+    assert limit is not None, "a limit that is not set cannot be broken"
+    candidates = [
+        (alive.n_bytes, describe_cell(least.schedule.cells[alive.cell], least.tree))
+        for alive in peak.alive
+    ]
+    candidates.append((peak.workspace_bytes, f"the buffers of step {peak.step}"))
+    if name == "memory_limit":
+        candidates.append((operand_bytes, "the operands"))
+    culprit_bytes, culprit = max(candidates, key=lambda pair: pair[0])
     certified = bound > limit
-    shape = f"operands take {operand_bytes} bytes, the result {result_bytes}"
-    proof = (
-        f"no plan can use less than {bound}" if certified else f"the proven lower bound is {bound}"
-    )
+    proof = f"no plan can need less than {bound}"
+    if not certified:
+        proof += ", but none that small was found"
     return BudgetError(
-        f"{name}={limit} bytes is too small: the smallest peak found is {smallest} bytes "
-        f"({shape}; most of it is {culprit} with {culprit_bytes}) and {proof}; "
-        f"raise {name} to at least {smallest}",
+        f"{name}={limit} bytes is too small; the smallest peak found is {smallest} bytes, "
+        f"{culprit_bytes} of them for {culprit} (operands {operand_bytes}, result {result_bytes}); "
+        f"{proof}; raise {name} to {smallest}",
         limit_bytes=limit,
         smallest_bytes=smallest,
         lower_bound_bytes=bound,

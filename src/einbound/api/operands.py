@@ -46,7 +46,7 @@ class Layout(NamedTuple):
         """The layout with one axis per index: diagonals merged, broadcast axes left out."""
         extents = tuple(self.shape[axes[0]] for axes in access.axes)
         strides = tuple(sum(self.strides[axis] for axis in axes) for axes in access.axes)
-        return View(indices, extents, strides, self.dtype)
+        return View(indices, extents, strides, self.dtype, self.aligned)
 
 
 def see(array: Array, access: Access) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from einbound.errors import ExpressionError
@@ -29,14 +29,14 @@ PRESETS = (
 _MARKER = "einsum_path"
 
 
-def chosen_path(optimize: Any, network: Network) -> Path | None:
+def chosen_path(optimize: Any, make_network: Callable[[], Network]) -> Path | None:
     """The path that `optimize` asks for, or None for the planner's choice.
 
     Args:
         optimize: True, False, None, a preset, a pair (preset, limit in elements: ignored, since
             limits are bytes here), an explicit path with or without numpy's marker, a tree with
             `get_path()`, or a function (inputs, output, size of each label, limit) -> path.
-        network: What is contracted.
+        make_network: Tells what is contracted; asked only for functions.
 
     Raises:
         ExpressionError: The name of a preset is not known.
@@ -45,10 +45,12 @@ def chosen_path(optimize: Any, network: Network) -> Path | None:
     if optimize is None or isinstance(optimize, bool):
         return None
     if isinstance(optimize, str):
-        return _preset(optimize)
+        _check_preset(optimize)
+        return None
     if hasattr(optimize, "get_path"):
         return _plain(optimize.get_path())
     if callable(optimize):
+        network = make_network()
         inputs = [frozenset(term) for term in network.inputs]
         sizes = dict(enumerate(network.extents))
         return _plain(optimize(inputs, frozenset(network.output), sizes, None))
@@ -60,9 +62,11 @@ def chosen_path(optimize: Any, network: Network) -> Path | None:
     )
 
 
-def _preset(name: str) -> None:
+def _check_preset(name: str) -> None:
     if name not in PRESETS:
-        raise ExpressionError(f"optimize={name!r} is not known; expected one of {', '.join(PRESETS)}")
+        raise ExpressionError(
+            f"optimize={name!r} is not known; expected one of {', '.join(PRESETS)}"
+        )
 
 
 def _listed(entries: Sequence[Any]) -> Path | None:
@@ -71,7 +75,7 @@ def _listed(entries: Sequence[Any]) -> Path | None:
         if entries[0] == _MARKER:
             return _plain(entries[1:])
         if len(entries) == 2 and isinstance(entries[1], (int, float)):
-            _preset(entries[0])
+            _check_preset(entries[0])
             return None
     if not all(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in entries):
         raise TypeError(

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from einbound.api.document import compare, read_document, write_document
 from einbound.api.handwritten import build_tree
+from einbound.api.instant import instant_of
 from einbound.api.limits import Limits
 from einbound.api.operands import Layout, see, union_bytes
 from einbound.api.optimize import chosen_path
@@ -21,7 +22,6 @@ from einbound.api.setting import Setting, check_out, out_of, setting_of
 from einbound.backends.sizes import Metered
 from einbound.errors import BackendError, ExpressionError
 from einbound.expr.expression import split_arguments
-from einbound.expr.network import Network
 from einbound.plan.tree import Loop
 from einbound.report.progress import reporting
 from einbound.report.text import explanation, plan_table
@@ -39,11 +39,12 @@ class Plan:
     dtypes and limits, never on values; calling it is safe in threads.
     """
 
-    __slots__ = ("_again", "_made")
+    __slots__ = ("_again", "_made", "instant")
 
     def __init__(self, made: Made) -> None:
         self._made = made
         self._again = lru_cache(maxsize=16)(self._plan_again)
+        self.instant = instant_of(made)
 
     @property
     def fits(self) -> bool:
@@ -109,8 +110,8 @@ class Plan:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of the result."""
-        return self._made.executable.job.result.nbytes
+        """Bytes of the result; 0 if it is a view of an operand."""
+        return self._made.result_bytes
 
     def meter(self) -> Metered:
         """A fresh reading of what a run takes, from a walk over sizes."""
@@ -212,8 +213,12 @@ class Plan:
         Raises:
             BudgetError: The arrays need another plan, and none keeps the limits.
         """
+        if self.instant is not None and out is None and progress is None and len(operands) == 2:
+            result = self.instant(*operands)
+            if result is not None:
+                return result
         arrays = tuple([a if type(a) is np.ndarray else np.asarray(a) for a in operands])
-        return self._for(arrays, out)._run(arrays, out, progress)
+        return self._for(arrays, out).run(arrays, out, progress)
 
     def _for(self, arrays: tuple[Array, ...], out: Array | None) -> Plan:
         """This plan, or one within the same limits for arrays of another kind."""
@@ -240,20 +245,29 @@ class Plan:
         if setting.network() == ready.job.network:
             made = compiled(setting, ready.tree, ready.buffer_bytes)
             if made.fits:
-                return Plan(replace(made, proven=self.proven))
+                return Plan(made)
         return Plan(planned(setting))
 
-    def _run(self, arrays: tuple[Array, ...], out: Array | None, progress: ProgressLike) -> Any:
+    def run(
+        self, arrays: tuple[Array, ...], out: Array | None = None, progress: ProgressLike = None
+    ) -> Any:
+        """The result for arrays of exactly the kind that was planned; nothing is checked.
+
+        Args:
+            arrays: Arrays with the shapes, strides and dtypes of the plan.
+            out: Array for the result, if the plan was made for one.
+            progress: As in a call of the plan.
+        """
         ready = self._made.executable
         network = ready.job.network
         if out is not None:
             check_out(out, network)
         seen = [see(a, access) for a, access in zip(arrays, network.accesses, strict=True)]
-        if out is None and _is_view(network):
-            order = [network.inputs[0].index(i) for i in network.output]
-            return _scalar(seen[0].transpose(order))
-        with reporting(progress) as callback:
-            result = ready.run(seen, out, callback)
+        if progress is None:
+            result = ready.run(seen, out)
+        else:
+            with reporting(progress) as callback:
+                result = ready.run(seen, out, callback)
         if out is not None:
             return out
         if ready.job.result.indices != network.output:
@@ -307,7 +321,7 @@ def plan(
     setting = setting_of(
         expression, operands, limits, dtype=dtype, same=same, order=order, casting=casting
     )
-    path = chosen_path(optimize, setting.network())
+    path = chosen_path(optimize, setting.network)
     return Plan(planned(replace(setting, path=path)))
 
 
@@ -319,11 +333,6 @@ def check_backend(backend: str | None) -> None:
     """
     if backend not in (None, "numpy", "auto"):
         raise BackendError(f"backend {backend!r} is not known; expected 'numpy' or None")
-
-
-def _is_view(network: Network) -> bool:
-    """Whether the result is one operand with its axes permuted, as numpy.einsum views it."""
-    return len(network.inputs) == 1 and len(network.inputs[0]) == len(network.output)
 
 
 def _scalar(result: Array) -> Any:

@@ -10,17 +10,21 @@ from einbound.api.limits import refusal
 from einbound.api.setting import Setting
 from einbound.backends.sizes import Metered
 from einbound.errors import BudgetError, MemoryRiskWarning
+from einbound.expr.network import Network
 from einbound.machine.memory import available_bytes
 from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
-from einbound.plan.search import lower_bound, search
+from einbound.plan.search import search
 from einbound.plan.tree import Tree, steps_from_path
-from einbound.run.executable import Executable, compile_tree
+from einbound.run.executable import RUN_OVERHEAD_BYTES, Executable, compile_tree
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
 #: Plans below this peak are not compared with the memory available: reading that costs more
 #: than a small plan.
 SMALL_PEAK_BYTES = 64 * 1024 * 1024
+#: Among plans of equal cost those are preferred that leave this much of a limit free, so that
+#: interpreter objects, which no limit counts, lie within it too.
+HEADROOM_BYTES = 2 * RUN_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +35,29 @@ class Made:
         setting: What it was made for.
         executable: The schedule with its kernels.
         fits: Every limit is kept.
-        proven: No plan that keeps the limits has fewer multiply-adds.
     """
 
     setting: Setting
     executable: Executable
     fits: bool
-    proven: bool
+
+    @property
+    def proven(self) -> bool:
+        """No plan that keeps the limits has fewer multiply-adds, since none at all has."""
+        network = self.executable.job.network
+        return self.fits and self.executable.metered.macs == _fewest_macs(network)
 
     @property
     def peak_bytes(self) -> int:
         """Most bytes of arrays alive at once, operands included."""
         return self.setting.operand_bytes + self.executable.metered.space_bytes
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result; 0 if it is a view of an operand."""
+        job = self.executable.job
+        is_view = job.network.is_view and not job.result_given
+        return 0 if is_view else job.result.nbytes
 
 
 @lru_cache(maxsize=512)
@@ -56,7 +71,7 @@ def planned(setting: Setting) -> Made:
     job = setting.job(network, dtypes)
     if len(network.inputs) == 1:
         only = compile_tree(job, Tree.plain(network, ()), DEFAULT_BUFFER_BYTES)
-        return _kept(Made(setting, only, _fits(setting, only.metered), True))
+        return _kept(Made(setting, only, _fits(setting, only.metered)))
     known: dict[tuple[Tree, int], Executable] = {}
 
     def read(tree: Tree, buffer_bytes: int) -> Metered:
@@ -73,32 +88,33 @@ def planned(setting: Setting) -> Made:
         read,
         orders=None if path is None else (steps_from_path(path, len(network.inputs)),),
         default_buffer_bytes=DEFAULT_BUFFER_BYTES,
+        headroom_bytes=HEADROOM_BYTES,
     )
     read(found.tree, found.buffer_bytes)
     best = known[found.tree, found.buffer_bytes]
-    proven = len(network.inputs) <= N_EXACT and best.metered.macs == Count(
-        Tree.plain(network, first_order(network)), 1
-    ).macs
-    return _kept(Made(setting, best, _fits(setting, best.metered), proven and path is None))
+    return _kept(Made(setting, best, _fits(setting, best.metered)))
+
+
+@lru_cache(maxsize=512)
+def _fewest_macs(network: Network) -> int | None:
+    """The fewest multiply-adds of any order; None where only a good order is known."""
+    if len(network.inputs) > N_EXACT:
+        return None
+    if len(network.inputs) == 1:
+        return 0
+    return Count(Tree.plain(network, first_order(network)), 1).macs
 
 
 def compiled(setting: Setting, tree: Tree, buffer_bytes: int) -> Made:
     """The plan of a given tree, whether it fits or not."""
     job = setting.job(setting.network(), setting.dtypes())
     executable = compile_tree(job, tree, buffer_bytes)
-    return Made(setting, executable, _fits(setting, executable.metered), False)
+    return Made(setting, executable, _fits(setting, executable.metered))
 
 
 def refused(made: Made) -> BudgetError:
     """The error that says why `made` does not keep its limits."""
-    ready = made.executable
-    bound = lower_bound(ready.job.network, ready.job.result.dtype.itemsize)
-    return refusal(
-        made.setting.limits,
-        made.setting.operand_bytes,
-        (ready.schedule, ready.metered, ready.tree),
-        bound,
-    )
+    return refusal(made.setting.limits, made.setting.operand_bytes, made.executable)
 
 
 def _kept(made: Made) -> Made:

@@ -26,7 +26,7 @@ def report_of(made: Made) -> PlanReport:
         macs=metered.macs,
         peak_bytes=made.peak_bytes,
         operands_bytes=setting.operand_bytes,
-        result_bytes=ready.job.result.nbytes,
+        result_bytes=made.result_bytes,
         workspace_bytes=metered.workspace_bytes,
         overhead_bytes=ready.overhead_bytes,
         plain_peak_bytes=plain.peak_bytes,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from einbound.api.limits import Limits
+from einbound.api.limits import NO_LIMITS, Limits
 from einbound.api.operands import Array, Layout, union_bytes
 from einbound.errors import DTypeError, ExpressionError
 from einbound.expr.expression import Expression
@@ -50,7 +50,7 @@ class Setting:
     expression: Expression
     layouts: tuple[Layout, ...]
     operand_bytes: int
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     path: tuple[tuple[int, ...], ...] | None = None
     dtype: np.dtype[Any] | None = None
     order: str = "K"
@@ -79,7 +79,7 @@ class Setting:
         if self.limits.is_set and not dtypes.has_known_bytes:
             raise DTypeError(
                 "a byte limit was given for operands of dtype object, whose elements take memory "
-                "that no shape tells; expected a numeric dtype; convert the operands, or give no limit"
+                "that no shape tells; expected a numeric dtype; convert them, or give no limit"
             )
         return dtypes
 
@@ -95,6 +95,8 @@ class Setting:
             layout = self.out.layout
             result = View(network.output, layout.shape, layout.strides, layout.dtype)
             return Job(network, views, result, dtypes.work, True, self.out.overlaps)
+        if network.is_view:
+            return Job(network, views, views[0], views[0].dtype)
         on_result = set(network.output)
         summed = [i for i in range(len(network.extents)) if i not in on_result]
         indices = result_axis_order(self.order, network.output, views, tuple(summed))
@@ -126,7 +128,9 @@ def setting_of(
         Layout.of(np.asarray(operand)) if shape is None else Layout.fresh(shape, kind)
         for operand, shape, kind in zip(operands, shapes, _dtypes(dtype, len(shapes)), strict=True)
     )
-    return Setting(expression, layouts, _planned_bytes(layouts, same), limits, None, None, order, casting)
+    return Setting(
+        expression, layouts, _planned_bytes(layouts, same), limits, None, None, order, casting
+    )
 
 
 def _shape_of(operand: Any) -> tuple[int, ...] | None:
@@ -170,7 +174,13 @@ def _planned_bytes(layouts: tuple[Layout, ...], same: Iterable[tuple[int, int]])
 
 
 def out_of(out: Array, arrays: Sequence[Array]) -> Out:
-    """The layout of the caller's result array and whether it overlaps an operand."""
+    """The layout of the caller's result array and whether it overlaps an operand.
+
+    Raises:
+        TypeError: `out` is no array.
+    """
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is of type {type(out).__name__}; expected a numpy array")
     return Out(Layout.of(out), any(np.may_share_memory(out, a) for a in arrays))
 
 
@@ -178,11 +188,8 @@ def check_out(out: Array, network: Network) -> None:
     """Refuse a result array of the wrong kind.
 
     Raises:
-        TypeError: It is no array.
         ExpressionError: Its shape is not the result's, or it cannot be written.
     """
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out is of type {type(out).__name__}; expected a numpy array")
     if out.shape != network.result_shape:
         raise ExpressionError(
             f"out has shape {out.shape}; the result has shape {network.result_shape}; "

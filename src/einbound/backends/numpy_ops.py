@@ -5,7 +5,7 @@ Which way a step takes is chosen in `step.way`, how a way runs stands in `backen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,18 +31,18 @@ class Kernels:
         buffer_bytes: Bound of each buffer of a step.
     """
 
-    __slots__ = ("buffer_bytes", "known", "schedule", "trips", "work")
+    __slots__ = ("buffer_bytes", "known", "schedule", "work")
 
     def __init__(self, schedule: Schedule, work: np.dtype, buffer_bytes: int) -> None:
         self.schedule = schedule
         self.work = work
         self.buffer_bytes = buffer_bytes
         self.known: dict[tuple[object, ...], Kernel] = {}
-        self.trips: dict[int, tuple[tuple[int, int], ...]] = {}
 
     def view(self, cell: int, array: Array) -> View:
         """The layout of the array that stands for a cell."""
-        return View(self.schedule.cells[cell].indices, array.shape, array.strides, array.dtype)
+        indices = self.schedule.cells[cell].indices
+        return View(indices, array.shape, array.strides, array.dtype, array.flags.aligned)
 
     def pair(self, what: Contract, left: Array, right: Array, into: Array, add: bool) -> Kernel:
         """The kernel of a product of slices of these shapes."""
@@ -93,14 +93,10 @@ class NumpyOps:
         self.result = result
         self.buffers: dict[int, NDArray[np.uint8]] = {}
 
-    def trips(self, loop: Loop) -> Iterable[tuple[int, int]]:
+    def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
         """Every trip."""
-        known = self.kernels.trips.get(loop.number)
-        if known is None:
-            starts = range(0, max(loop.extent, 1), loop.width)
-            known = tuple((at, min(at + loop.width, loop.extent)) for at in starts)
-            self.kernels.trips[loop.number] = known
-        return known
+        for start in range(0, max(loop.extent, 1), loop.width):
+            yield start, min(start + loop.width, loop.extent)
 
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> Array:
         """An array on a buffer of exactly its bytes."""
@@ -120,9 +116,7 @@ class NumpyOps:
         """A basic slice."""
         return source[(slice(None),) * axis + (slice(start, stop),)]
 
-    def contract(
-        self, what: Contract, left: Array, right: Array, into: Array, add: bool
-    ) -> Array:
+    def contract(self, what: Contract, left: Array, right: Array, into: Array, add: bool) -> Array:
         """The product, in place."""
         key = (what.into, left.shape, right.shape, add)
         kernel = self.kernels.known.get(key)

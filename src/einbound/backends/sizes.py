@@ -7,15 +7,15 @@ instruction holds. Nothing is allocated. Trips that cannot differ are walked onc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
 from einbound.schedule.cells import Cell, Place
 from einbound.schedule.instructions import Contract, Loop, Schedule, Sum, flat, reads
-from einbound.step.view import View
 from einbound.step.blocked import Way
+from einbound.step.view import View
 from einbound.step.way import pair_way, sum_way
 
 
@@ -217,13 +217,11 @@ class SizesOps:
         """A narrower view; no bytes."""
         extents = list(source.extents)
         extents[axis] = stop - start
-        return View(source.indices, tuple(extents), source.strides, source.dtype)
+        return replace(source, extents=tuple(extents))
 
     def contract(self, what: Contract, left: View, right: View, into: View, add: bool) -> View:
         """Count a product and its buffers."""
-        way = pair_way(
-            left, right, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes
-        )
+        way = pair_way(left, right, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes)
         extents = dict(zip(left.indices, left.extents, strict=True))
         extents.update(zip(right.indices, right.extents, strict=True))
         self._count(self.tally.steps, what.step, way, prod(extents.values()))

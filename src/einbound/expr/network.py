@@ -50,6 +50,11 @@ class Network:
         """Shape of the result."""
         return tuple(self.extents[i] for i in self.output)
 
+    @property
+    def is_view(self) -> bool:
+        """Whether the result is one operand with its axes permuted, so that nothing is computed."""
+        return len(self.inputs) == 1 and len(self.inputs[0]) == len(self.output)
+
     def name(self, indices: tuple[int, ...]) -> str:
         """The labels of `indices` as text: joined if all are single letters, else by commas."""
         names = [str(self.labels[i]) for i in indices]

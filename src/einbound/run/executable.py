@@ -123,7 +123,14 @@ class Executable:
         self, operands: Sequence[Array], result: Array | None, progress: Progress | None
     ) -> Array:
         allocator = Allocator(self.metered.workspace_bytes)
-        make = self.new_result if result is None else lambda: result
+
+        def make() -> Array:
+            if result is not None:
+                return result
+            # Workspace may have been at its peak before; from here on the result is part of it.
+            allocator.limit(self.metered.space_bytes - self.job.result.nbytes)
+            return self.new_result()
+
         ops = NumpyOps(self.kernels, allocator.take, allocator.give, make)
         return walk(self.schedule, ops, operands, progress)
 
@@ -145,11 +152,10 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
             job.result.indices,
             itemsize=job.work.itemsize,
             staged=job.apart or narrow_sums,
+            viewed=not job.result_given,
         )
     )
-    metered = meter(
-        schedule, job.operands, job.result, job.work, buffer_bytes, job.result_given
-    )
+    metered = meter(schedule, job.operands, job.result, job.work, buffer_bytes, job.result_given)
     return Executable(job, tree, buffer_bytes, schedule, metered)
 
 
@@ -168,6 +174,11 @@ def _quiet_context() -> contextvars.Context:
 def _in_own_context(progress: Progress) -> Progress:
     caller = contextvars.copy_context()
     return lambda done, total: caller.run(progress, done, total)
+
+
+def quiet() -> contextvars.Context:
+    """The context in which arithmetic runs; copy it before entering it."""
+    return _QUIET
 
 
 _QUIET = _quiet_context()

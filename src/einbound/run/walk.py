@@ -73,6 +73,8 @@ def walk(
         cells[number] = operand
     run = _Walk(schedule, ops, cells, progress)
     run.total = sum(i.n_trips for i in schedule.body if isinstance(i, Loop)) or 1
+    if progress is not None:
+        progress(0, run.total)
     for instruction in schedule.body:
         run.do(instruction)
     if progress is not None and run.done < run.total:

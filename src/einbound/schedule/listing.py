@@ -53,7 +53,9 @@ class _Lines:
                     f"{self.name(instruction.source)} along {label}"
                 )
             case Contract():
-                sign = f"+= (after the first of loops {instruction.adds})" if instruction.adds else "="
+                sign = (
+                    f"+= (after the first of loops {instruction.adds})" if instruction.adds else "="
+                )
                 return (
                     f"contract {self.name(instruction.into)} {sign} "
                     f"{self.name(instruction.left)} * {self.name(instruction.right)}"

@@ -34,6 +34,7 @@ def lower(
     *,
     itemsize: int,
     staged: bool = False,
+    viewed: bool = False,
 ) -> Schedule:
     """The schedule of a legal tree.
 
@@ -44,12 +45,15 @@ def lower(
         itemsize: Bytes per element; it settles which of two values is made first.
         staged: Make the result in a cell of its own and copy it over at the end, as an `out=`
             that overlaps an operand, or that holds sums in a narrower dtype, needs it.
+        viewed: Where nothing is computed, the result is the operand itself.
 
     Returns:
         A schedule whose cells 0 to n - 1 are the operands.
     """
     lowering = _Lowering(tree, tuple(orders), Count(tree, itemsize))
     lowering.operands()
+    if viewed and tree.network.is_view:
+        return lowering.finish(0)
     result = lowering.result(output, staged)
     return lowering.finish(result)
 
@@ -170,9 +174,7 @@ class _Lowering:
 
     def _fill_slot(self, step: int, depth: int) -> None:
         for item in self.count.slots[step, depth]:
-            self.made[item.value] = self._produce(
-                item.value, Place.STORED, self.orders[item.value]
-            )
+            self.made[item.value] = self._produce(item.value, Place.STORED, self.orders[item.value])
 
     def _empty_slot(self, step: int, depth: int) -> None:
         for item in reversed(self.count.slots[step, depth]):
@@ -198,7 +200,13 @@ class _Lowering:
                 scope = tuple(f.number for f in self.frames[1 : depth + 1])
                 self.cells.append(
                     Cell(
-                        number, seen.value, Place.SLICE, seen.indices, scope, slices, cell,
+                        number,
+                        seen.value,
+                        Place.SLICE,
+                        seen.indices,
+                        scope,
+                        slices,
+                        cell,
                         seen.partial,
                     )
                 )

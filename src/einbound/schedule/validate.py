@@ -94,7 +94,8 @@ class _Check:
             if cell.place is Place.STORED and cell.number not in self.freed:
                 self._broken("life", f"cell {cell.number} is never freed")
         result = self.schedule.result
-        if result not in self.writers and not self._written_through(result):
+        is_operand = self._cell(result).place is Place.OPERAND
+        if not is_operand and result not in self.writers and not self._written_through(result):
             self._broken("visibility", f"the result, cell {result}, is never written")
 
     def _written_through(self, number: int) -> bool:
@@ -118,9 +119,7 @@ class _Check:
         self._form(cell, reader)
         running = {loop.number for loop in self.loops}
         if running.intersection(cell.partial):
-            self._broken(
-                "chain", f"{reader} reads cell {cell.number} before its sum is complete"
-            )
+            self._broken("chain", f"{reader} reads cell {cell.number} before its sum is complete")
 
     def _form(self, cell: Cell, user: Instruction) -> None:
         for loop in self.loops:

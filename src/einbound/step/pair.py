@@ -113,10 +113,14 @@ class Pair:
         if view is None:
             return True
         size = self.work.itemsize
-        return view.dtype == self.work and all(
-            stride % size == 0
-            for stride, n in zip(view.strides, view.extents, strict=True)
-            if n > 1
+        return (
+            view.dtype == self.work
+            and view.aligned
+            and all(
+                stride % size == 0
+                for stride, n in zip(view.strides, view.extents, strict=True)
+                if n > 1
+            )
         )
 
 

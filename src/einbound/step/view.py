@@ -6,7 +6,7 @@ A view knows extents and strides, never data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -21,12 +21,14 @@ class View:
         extents: Elements along each axis.
         strides: Bytes between neighbours along each axis; may be negative or 0.
         dtype: Element type.
+        aligned: Whether the first element lies where its type asks for.
     """
 
     indices: tuple[int, ...]
     extents: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype
+    aligned: bool = True
 
     @classmethod
     def contiguous(
@@ -53,4 +55,4 @@ class View:
     def narrow(self, widths: Mapping[int, int]) -> View:
         """The view of a slice: index i in `widths` keeps only widths[i] elements."""
         extents = tuple(widths.get(i, n) for i, n in zip(self.indices, self.extents, strict=True))
-        return View(self.indices, extents, self.strides, self.dtype)
+        return replace(self, extents=extents)

@@ -1,0 +1,105 @@
+"""The arena of a run: bounded, reused, and never handing out the same byte twice."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from einbound.errors import ScheduleError
+from einbound.run.allocator import LINE_BYTES, MAPPED_FROM_BYTES, SLACK_BYTES, Allocator
+
+
+def test_a_broken_promise_is_an_error_and_allocates_nothing() -> None:
+    allocator = Allocator(100)
+    allocator.take(60)
+    with pytest.raises(ScheduleError, match=r"asked for 41 bytes with 60 alive, .* at most 100"):
+        allocator.take(41)
+    assert allocator.live_bytes == 60
+    assert allocator.take(40).nbytes == 40
+
+
+def test_the_same_request_gets_the_same_memory_again() -> None:
+    allocator = Allocator(1 << 20)
+    first = allocator.take(1000)
+    address = first.ctypes.data
+    allocator.give(first)
+    assert allocator.take(1000).ctypes.data == address
+
+
+@pytest.mark.parametrize("capacity", [2000, 4 * MAPPED_FROM_BYTES])
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_living_buffers_never_overlap_and_stay_within_the_promise(capacity: int, seed: int) -> None:
+    rng = random.Random(seed)
+    allocator = Allocator(capacity)
+    alive: dict[int, np.ndarray] = {}
+    for number in range(60):
+        size = rng.randint(0, capacity // 3)
+        if allocator.live_bytes + size <= capacity and rng.random() < 0.7:
+            buffer = allocator.take(size)
+            assert buffer.nbytes == size
+            buffer[:] = number
+            alive[number] = buffer
+        elif alive:
+            gone = rng.choice(sorted(alive))
+            assert (alive[gone] == gone).all()
+            allocator.give(alive.pop(gone))
+        assert allocator.live_bytes == sum(b.nbytes for b in alive.values()) <= capacity
+    for number, buffer in alive.items():
+        assert (buffer == number).all()
+        allocator.give(buffer)
+    assert allocator.holes == [(0, capacity + SLACK_BYTES)] or allocator.arena is None
+
+
+def test_a_request_that_no_hole_takes_is_served_beside_the_arena() -> None:
+    size = MAPPED_FROM_BYTES
+    allocator = Allocator(4 * size)
+    buffers = [allocator.take(size) for _ in range(4)]
+    allocator.give(buffers[0])
+    allocator.give(buffers[2])
+    scattered = allocator.take(2 * size)
+    scattered[:] = 7
+    assert (buffers[1].size, buffers[3].size) == (size, size)
+    assert allocator.live_bytes == 4 * size
+    allocator.give(scattered)
+    assert allocator.live_bytes == 2 * size
+
+
+def test_buffers_start_on_cache_lines() -> None:
+    allocator = Allocator(1 << 20)
+    for size in (1, 63, 65, 1000):
+        offset = allocator.take(size).ctypes.data - allocator.take(1).ctypes.data
+        assert offset % LINE_BYTES == 0
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_a_cut_short_arena_keeps_what_lives_and_stays_within_the_new_bound(seed: int) -> None:
+    rng = random.Random(seed)
+    capacity = 8 * MAPPED_FROM_BYTES
+    allocator = Allocator(capacity)
+    alive = {}
+    for number in range(12):
+        size = rng.randint(1, capacity // 8)
+        if allocator.live_bytes + size <= capacity:
+            alive[number] = allocator.take(size)
+            alive[number][:] = number
+    for number in rng.sample(sorted(alive), len(alive) // 2):
+        allocator.give(alive.pop(number))
+    bound = allocator.live_bytes + rng.randint(0, capacity // 4)
+    allocator.limit(bound)
+    with pytest.raises(ScheduleError, match="promised at most"):
+        allocator.take(capacity)
+    for number in range(100, 130):
+        size = rng.randint(1, capacity // 8)
+        if allocator.live_bytes + size <= min(bound, capacity):
+            alive[number] = allocator.take(size)
+            alive[number][:] = number
+        elif alive:
+            allocator.give(alive.pop(rng.choice(sorted(alive))))
+    for number, buffer in alive.items():
+        assert (buffer == number % 256).all()
