@@ -45,6 +45,8 @@ class Plan:
         self._made = made
         self._again = lru_cache(maxsize=16)(self._plan_again)
         self.instant = instant_of(made)
+        # Compiled now, so that the first run takes no more memory than later ones.
+        assert made.executable.kernels is not None
 
     @property
     def fits(self) -> bool:

@@ -6,9 +6,11 @@ instruction holds. Nothing is allocated. Trips that cannot differ are walked onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from einbound.schedule.instructions import Contract, Loop, Schedule, Sum, flat, 
 from einbound.step.blocked import Way
 from einbound.step.view import View
 from einbound.step.way import pair_way, sum_way
+
+#: Cell written, extents of the first and of the second cell read, whether it adds.
+CallKey: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ class Metered:
         seconds: Rough estimate of the time.
         steps: What each step of the tree does.
         sums: What each unary step does, by operand.
+        ways: The way of every call that occurs, by what it writes, the extents of what it
+            reads, and whether it adds.
     """
 
     space: Peak
@@ -91,6 +98,7 @@ class Metered:
     seconds: float
     steps: dict[int, StepCount]
     sums: dict[int, StepCount]
+    ways: Mapping[CallKey, Way]
 
     @property
     def space_bytes(self) -> int:
@@ -161,6 +169,7 @@ class SizesOps:
     open: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     known: dict[tuple[object, ...], Tally] = field(default_factory=dict)
     influences: dict[int, Influence] = field(default_factory=dict)
+    ways: dict[CallKey, Way] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.result_given:
@@ -179,6 +188,7 @@ class SizesOps:
             seconds=sum(count.seconds for count in counts),
             steps=tally.steps,
             sums=tally.sums,
+            ways=MappingProxyType(self.ways),
         )
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
@@ -222,6 +232,7 @@ class SizesOps:
     def contract(self, what: Contract, left: View, right: View, into: View, add: bool) -> View:
         """Count a product and its buffers."""
         way = pair_way(left, right, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes)
+        self.ways[what.into, left.extents, right.extents, add] = way
         extents = dict(zip(left.indices, left.extents, strict=True))
         extents.update(zip(right.indices, right.extents, strict=True))
         self._count(self.tally.steps, what.step, way, prod(extents.values()))
@@ -231,6 +242,7 @@ class SizesOps:
     def sum(self, what: Sum, source: View, into: View) -> View:
         """Count a unary step and its buffers."""
         way = sum_way(source, into, self.work, accumulate=False, buffer_bytes=self.buffer_bytes)
+        self.ways[what.into, source.extents, (), False] = way
         self.tally.elements_read += source.n_elements
         self._count(self.tally.sums, self.schedule.cells[what.source].value, way, 0)
         self._note(Peak(way.workspace_bytes, None, way.workspace_bytes))

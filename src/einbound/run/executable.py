@@ -6,7 +6,7 @@ Compiled once per plan and layout; running it changes nothing in it, so threads 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from einbound.backends.numpy_ops import Kernels, NumpyOps
-from einbound.backends.sizes import Metered
+from einbound.backends.numpy_ import Kernel, compile_way
+from einbound.backends.numpy_ops import NumpyOps
+from einbound.backends.sizes import CallKey, Metered
 from einbound.expr.network import Network
 from einbound.plan.tree import Tree
 from einbound.run.allocator import Allocator
@@ -79,9 +80,9 @@ class Executable:
     metered: Metered
 
     @cached_property
-    def kernels(self) -> Kernels:
-        """The compiled ways, filled as slices of new shapes appear."""
-        return Kernels(self.schedule, self.job.work, self.buffer_bytes)
+    def kernels(self) -> Mapping[CallKey, Kernel]:
+        """The compiled way of every call that occurs in a run."""
+        return {key: compile_way(way) for key, way in self.metered.ways.items()}
 
     @property
     def overhead_bytes(self) -> int:
@@ -131,7 +132,7 @@ class Executable:
             allocator.limit(self.metered.space_bytes - self.job.result.nbytes)
             return self.new_result()
 
-        ops = NumpyOps(self.kernels, allocator.take, allocator.give, make)
+        ops = NumpyOps(self.kernels, self.job.work, allocator.take, allocator.give, make)
         return walk(self.schedule, ops, operands, progress)
 
 
