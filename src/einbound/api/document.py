@@ -116,9 +116,7 @@ def _promised(made: Made) -> dict[str, int]:
 
 def _setting_data(setting: Setting) -> dict[str, Any]:
     return {
-        "text": setting.expression.text,
-        "inputs": [[_label(x) for x in _labels(term)] for term in setting.expression.terms],
-        "output": [_label(x) for x in _labels(setting.expression.output)],
+        **_expression_data(setting.expression),
         "operands": [_layout_data(layout) for layout in setting.layouts],
         "operand_bytes": setting.operand_bytes,
         "memory_limit": setting.limits.memory_bytes,
@@ -129,6 +127,14 @@ def _setting_data(setting: Setting) -> dict[str, Any]:
         "out": None
         if setting.out is None
         else {**_layout_data(setting.out.layout), "overlaps": setting.out.overlaps},
+    }
+
+
+def _expression_data(expression: Expression) -> dict[str, Any]:
+    return {
+        "text": expression.text,
+        "inputs": [[_label(x) for x in _labels(term)] for term in expression.terms],
+        "output": [_label(x) for x in _labels(expression.output)],
     }
 
 
@@ -195,12 +201,17 @@ def _loaded(data: dict[str, Any]) -> Loaded:
 
 
 def _expression(data: dict[str, Any]) -> Expression:
-    text = data["text"]
-    if text is not None:
-        return parse(text, len(data["inputs"]))
-    plain = [[... if x == "..." else x for x in labels] for labels in data["inputs"]]
-    output = [... if x == "..." else x for x in data["output"]]
-    return parse_interleaved(plain, output)
+    text, inputs, output = data["text"], data["inputs"], data["output"]
+    if text is None:
+        return parse_interleaved([_from_json(labels) for labels in inputs], _from_json(output))
+    expression = parse(text, len(inputs))
+    if _expression_data(expression) != {"text": text, "inputs": inputs, "output": output}:
+        raise PlanError(f"the labels are not those of the text {text!r}")
+    return expression
+
+
+def _from_json(labels: list[Hashable]) -> list[Any]:
+    return [... if label == "..." else label for label in labels]
 
 
 def _layout(data: dict[str, Any]) -> Layout:
