@@ -10,6 +10,8 @@ from einbound.backends.sizes import StepCount
 from einbound.expr.network import Network
 from einbound.plan.tree import Loop, Tree
 from einbound.report.text import AliveRow, LimitRow, LoopRow, PlanReport, StepRow
+from einbound.run.executable import Executable
+from einbound.schedule.cells import Place
 from einbound.step.blocked import Core
 
 
@@ -21,7 +23,7 @@ def report_of(made: Made) -> PlanReport:
     return PlanReport(
         expression=str(setting.expression),
         dtype=str(ready.job.work),
-        steps=tuple(_step_row(tree, step, metered.steps[step]) for step in sorted(metered.steps)),
+        steps=tuple(_step_row(ready, step, metered.steps[step]) for step in sorted(metered.steps)),
         loops=tuple(_loop_row(loop) for loop in tree.loops),
         macs=metered.macs,
         peak_bytes=made.peak_bytes,
@@ -31,7 +33,7 @@ def report_of(made: Made) -> PlanReport:
         overhead_bytes=ready.overhead_bytes,
         plain_peak_bytes=plain.peak_bytes,
         plain_macs=plain.executable.metered.macs,
-        peak_at=_moment(tree, metered.space.step),
+        peak_at=_moment(ready, metered.space.step),
         alive=_alive(made),
         limits=_limits(made),
         fits=made.fits,
@@ -39,20 +41,21 @@ def report_of(made: Made) -> PlanReport:
     )
 
 
-def contraction(tree: Tree, step: int) -> str:
-    """One step as einsum text, from the caller's labels."""
+def contraction(ready: Executable, step: int) -> str:
+    """One step as einsum text in the caller's labels; axes stand as they are stored."""
+    tree, network = ready.tree, ready.tree.network
+    # Operands come first in the table; one that is summed first is stored again after that.
+    orders = {
+        cell.value: cell.indices for cell in ready.schedule.cells if cell.place is not Place.SLICE
+    }
+    orders[tree.root] = network.output
     left, right = tree.steps[step]
-    network = tree.network
-    names = [network.name(_order(tree, value)) for value in (left, right, tree.n_operands + step)]
+    names = [network.name(orders[value]) for value in (left, right, tree.n_operands + step)]
     separator = "," if all(len(str(label)) == 1 for label in network.labels) else " ; "
     return f"{names[0]}{separator}{names[1]}->{names[2]}"
 
 
-def _order(tree: Tree, value: int) -> tuple[int, ...]:
-    return tree.network.output if value == tree.root else tree.carried[value]
-
-
-def _step_row(tree: Tree, step: int, count: StepCount) -> StepRow:
+def _step_row(ready: Executable, step: int, count: StepCount) -> StepRow:
     way = count.way
     assert way is not None, "a metered step has a way"
     widths = {block.axis: block.width for block in way.blocks}
@@ -63,7 +66,7 @@ def _step_row(tree: Tree, step: int, count: StepCount) -> StepRow:
     form = way.form
     return StepRow(
         step=step,
-        contraction=contraction(tree, step),
+        contraction=contraction(ready, step),
         way=_way_name(way.core, bool(way.packs), way.describe()),
         batch=size(form.batch),
         m=size(form.rows),
@@ -72,7 +75,7 @@ def _step_row(tree: Tree, step: int, count: StepCount) -> StepRow:
         macs=count.macs,
         runs=count.calls,
         workspace_bytes=count.workspace_bytes,
-        result_bytes=_stored_bytes(tree, step, way.pair.work.itemsize),
+        result_bytes=_stored_bytes(ready.tree, step, way.pair.work.itemsize),
     )
 
 
@@ -103,10 +106,10 @@ def _loop_row(loop: Loop) -> LoopRow:
     )
 
 
-def _moment(tree: Tree, step: int | None) -> str:
+def _moment(ready: Executable, step: int | None) -> str:
     if step is None:
         return "memory set aside for a value"
-    return f"step {step}, {contraction(tree, step)}"
+    return f"step {step}, {contraction(ready, step)}"
 
 
 def _alive(made: Made) -> tuple[AliveRow, ...]:
