@@ -1,16 +1,15 @@
 """What one call takes: tracked bytes, growth of the process, seconds.
 
-Tracked bytes come from tracemalloc, which sees every NumPy array and, once `track_mappings` was
-called, every anonymous mapping, but not what C code takes with plain malloc; the growth of the
-process's high-water mark sees that as well, but also BLAS work buffers and pages. Neither is
-enough alone.
+Tracked bytes come from tracemalloc, which sees every NumPy array, and, once `mappings.track` was
+called, the resident pages of anonymous mappings, but not what C code takes with plain malloc; the
+growth of the process's high-water mark sees that as well, but also BLAS work buffers and pages.
+Neither is enough alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import mmap
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mappings
 import numpy as np
 
 #: What the process may grow beyond the count: BLAS buffers, heap fragments, page rounding.
@@ -55,46 +55,19 @@ def measure(call: Callable[[], Any], *, trace: bool = True) -> Measurement:
     if trace:
         tracemalloc.start()
     _lower_high_water()
-    tracked_before = tracemalloc.get_traced_memory()[0]
+    tracked_before = tracemalloc.get_traced_memory()[0] + mappings.resident_bytes()
+    mappings.start()
     process_before = status_bytes("VmHWM")
     cpu, wall = time.process_time(), time.perf_counter()
     result = call()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     process_after = status_bytes("VmHWM")
-    tracked_after = tracemalloc.get_traced_memory()[1]
+    tracked_after = mappings.note()
     if trace:
         tracemalloc.stop()
     return Measurement(
         result, tracked_after - tracked_before, process_after - process_before, wall, cpu
     )
-
-
-class _TrackedMapping(mmap.mmap):
-    """An anonymous mapping that tracemalloc counts like an array."""
-
-    def __init__(self, fileno: int, length: int, *args: Any, **keywords: Any) -> None:
-        super().__init__()
-        self._counted = fileno == -1
-        if self._counted:
-            ctypes.pythonapi.PyTraceMalloc_Track(
-                _DOMAIN, ctypes.c_size_t(id(self)), ctypes.c_size_t(length)
-            )
-
-    def __del__(self) -> None:
-        if self._counted:
-            ctypes.pythonapi.PyTraceMalloc_Untrack(_DOMAIN, ctypes.c_size_t(id(self)))
-
-
-_DOMAIN = ctypes.c_uint(0x6D6D6170)
-
-
-def track_mappings() -> None:
-    """Makes tracemalloc see anonymous mappings, which it does not by itself.
-
-    Without this, workspace from mmap would count in the process's growth only, where 8 MiB of it
-    are allowed for.
-    """
-    mmap.mmap = _TrackedMapping  # type: ignore[misc]
 
 
 def status_bytes(field: str) -> int:

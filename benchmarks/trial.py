@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import mappings
 import numpy as np
-from measure import largest_difference, measure, track_mappings, warm_blas
+from measure import largest_difference, measure, warm_blas
 from networks import Network, load, operand_bytes, operands
 
 Arrays = tuple[np.ndarray, ...]
@@ -73,7 +74,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     task = Task(**json.loads(sys.stdin.readline()))
     if task.trace:
-        track_mappings()  # before the engine is imported
+        mappings.track()  # before the engine is imported
     answer = ACTIONS[task.action](task, answered)
     answered.write(json.dumps(answer) + "\n")
     answered.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import random
 
 import numpy as np
@@ -103,3 +104,26 @@ def test_a_cut_short_arena_keeps_what_lives_and_stays_within_the_new_bound(seed:
             allocator.give(alive.pop(rng.choice(sorted(alive))))
     for number, buffer in alive.items():
         assert (buffer == number % 256).all()
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="no pages are given back here")
+def test_pages_above_a_new_bound_go_back_to_the_system() -> None:
+    size = MAPPED_FROM_BYTES
+    allocator = Allocator(4 * size)
+    kept, gone = allocator.take(size), allocator.take(3 * size)
+    kept[:], gone[:] = 1, 1
+    allocator.give(gone)
+    allocator.limit(2 * size)
+    assert (kept == 1).all()
+    # Private pages that were given back read as zeros; shared ones would still be there.
+    assert (gone[size + SLACK_BYTES + mmap.PAGESIZE :] == 0).all()
+    assert allocator.take(size).nbytes == size
+
+
+def test_a_small_promise_is_kept_by_single_buffers() -> None:
+    allocator = Allocator(MAPPED_FROM_BYTES - 1)
+    buffers = [allocator.take(1000) for _ in range(3)]
+    assert (allocator.live_bytes, allocator.arena) == (3000, None)
+    for buffer in buffers:
+        allocator.give(buffer)
+    assert allocator.live_bytes == 0

@@ -4,7 +4,7 @@ One arena of the bytes that the plan promised is mapped at the first request and
 trip, so that pages are touched once. Where its holes are too scattered for a request, the holes
 are given back to the system and the request is mapped on its own, and when the result comes to
 life beside it the arena is cut short: what is resident never exceeds the promise by more than the
-rounding to cache lines and pages.
+rounding to cache lines and pages. Small promises need no arena; NumPy allocates each buffer.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from numpy.typing import NDArray
 
 from einbound.errors import ScheduleError
 
-#: Buffers start on cache lines.
+#: Buffers in the arena start on cache lines.
 LINE_BYTES = 64
 #: Room in the arena for rounding buffers up to whole lines.
 SLACK_BYTES = 64 * LINE_BYTES
-#: Arenas from this size on are mapped, so that they leave the process when the run ends.
+#: Promises from this size on are mapped, so that they leave the process when the run ends.
 MAPPED_FROM_BYTES = 256 * 1024
 #: Mappings from this size on ask for huge pages, which take fewer faults to fill.
 HUGE_FROM_BYTES = 4 * 1024 * 1024
+
+#: Python maps shared memory by default, whose pages stay when they are given back.
+PRIVATE: dict[str, int] = (
+    {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+)
 
 Buffer = NDArray[np.uint8]
 
@@ -40,6 +45,7 @@ class Allocator:
         "arena",
         "capacity_bytes",
         "holes",
+        "is_mapped",
         "live_bytes",
         "outside",
         "pages",
@@ -52,6 +58,7 @@ class Allocator:
         self.capacity_bytes = capacity_bytes
         self.live_bytes = 0
         self.peak_bytes = 0
+        self.is_mapped = capacity_bytes >= MAPPED_FROM_BYTES
         self.arena: Buffer | None = None
         self.pages: mmap.mmap | None = None
         #: Free stretches of the arena, as (start, stop), in order.
@@ -76,10 +83,13 @@ class Allocator:
                 f"promised at most {self.capacity_bytes}; nothing was allocated; "
                 "this is a fault in einbound's memory model, please report the plan's JSON"
             )
-        if self.arena is None:
-            self._open()
         self.live_bytes = live
         self.peak_bytes = max(self.peak_bytes, live)
+        if not self.is_mapped:
+            return np.empty(n_bytes, np.uint8)
+        if self.arena is None:
+            self.pages, self.arena = _mapped(self.top)
+            self.holes = [(0, self.top)]
         buffer, place = self._placed(n_bytes)
         self.places[id(buffer)] = place
         return buffer
@@ -87,13 +97,17 @@ class Allocator:
     def give(self, buffer: Buffer) -> None:
         """Take back a buffer; the caller keeps no view of it."""
         self.live_bytes -= buffer.nbytes
+        if not self.is_mapped:
+            return
         place = self.places.pop(id(buffer))
         if place is None:
             self.outside -= 1
             return
         start, stop = place
-        if self.outside or stop > self.top:
+        if self.outside:
             self._evacuate(start, stop)
+        elif stop > self.top:
+            self._evacuate(max(start, self.top), stop)
         if start < self.top:
             self._free(start, min(stop, self.top))
 
@@ -105,19 +119,17 @@ class Allocator:
         if capacity_bytes >= self.capacity_bytes:
             return
         self.capacity_bytes = capacity_bytes
-        for hole in self.holes:
-            self._evacuate(*hole)
         living = [place for place in self.places.values() if place is not None]
         # What lies above the top stays until it is freed, and shortens the rest.
         top, above = capacity_bytes + SLACK_BYTES, -1
         while above != (above := sum(max(stop - max(start, top), 0) for start, stop in living)):
             top = max(capacity_bytes + SLACK_BYTES - above, 0)
         self.top = min(top, self.top)
+        self._small_pages(self.top)
+        for start, stop in self.holes:
+            if stop > self.top:
+                self._evacuate(max(start, self.top), stop)
         self.holes = [(a, min(b, self.top)) for a, b in self.holes if a < self.top]
-
-    def _open(self) -> None:
-        self.pages, self.arena = _mapped(self.top)
-        self.holes = [(0, self.top)]
 
     def _placed(self, n_bytes: int) -> tuple[Buffer, tuple[int, int] | None]:
         assert self.arena is not None
@@ -129,6 +141,7 @@ class Allocator:
                 else:
                     self.holes[k] = (start + size, stop)
                 return self.arena[start : start + n_bytes], (start, start + size)
+        self._small_pages(0)
         for hole in self.holes:
             self._evacuate(*hole)
         self.outside += 1
@@ -151,12 +164,20 @@ class Allocator:
         if self.pages is not None and first < last and hasattr(mmap, "MADV_DONTNEED"):
             self.pages.madvise(mmap.MADV_DONTNEED, first, last - first)
 
+    def _small_pages(self, start: int) -> None:
+        """Touch no more than is asked for from here on: a huge page would fill a hole beside it."""
+        first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        if self.pages is None or not first < len(self.pages) >= HUGE_FROM_BYTES:
+            return
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            self.pages.madvise(mmap.MADV_NOHUGEPAGE, first)
+
 
 def _mapped(n_bytes: int) -> tuple[mmap.mmap | None, Buffer]:
     """Fresh memory; from some size on pages of its own."""
     if n_bytes < MAPPED_FROM_BYTES:
         return None, np.empty(n_bytes, np.uint8)
-    pages = mmap.mmap(-1, n_bytes)
+    pages = mmap.mmap(-1, n_bytes, **PRIVATE)
     if n_bytes >= HUGE_FROM_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)
     return pages, np.frombuffer(pages, np.uint8)
