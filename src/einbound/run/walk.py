@@ -150,5 +150,9 @@ class _Walk(Generic[H]):
             if self.progress is not None and self.depth == 1:
                 self.done += 1
                 self.progress(self.done, self.total)
+        # A view of a slice would keep its buffer alive after the cell has ended.
+        for instruction in loop.body:
+            if isinstance(instruction, Slice):
+                self.cells[instruction.cell] = None
         self.later.discard(loop.number)
         self.depth -= 1
