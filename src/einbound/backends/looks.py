@@ -83,7 +83,7 @@ def block_matrix_look(way: Way, side: int) -> Callable[[Array], Array]:
     def look(array: Array) -> Array:
         shape = shapes.get(array.shape)
         if shape is None:
-            shape = tuple(prod(array.shape[i] for i in run) for run in kept)
+            shape = tuple([prod([array.shape[i] for i in run]) for run in kept])
             shapes[array.shape] = shape
         return array.transpose(order).reshape(shape, copy=False)
 
@@ -122,7 +122,9 @@ def block_view(way: Way, buffer: Buffer) -> Callable[[Array, tuple[int, ...]], A
     back = tuple(order.index(i) for i in range(len(order)))
 
     def view(flat: Array, shape: tuple[int, ...]) -> Array:
-        ordered = tuple(shape[i] for i in order)
+        # A tuple of an iterator is cut from a longer one and, when freed, piles up in the
+        # interpreter's free list: up to 128 KiB, one per call.
+        ordered = tuple([shape[i] for i in order])
         return flat[: prod(shape)].reshape(ordered).transpose(back)
 
     return view
