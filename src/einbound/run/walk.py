@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from einbound.schedule.cells import Cell
 from einbound.schedule.instructions import (
@@ -88,7 +88,7 @@ def walk(
 class _Walk(Generic[H]):
     schedule: Schedule
     ops: Ops[H]
-    cells: list[H | None]
+    cells: list[Any]
     progress: Progress | None
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     later: set[int] = field(default_factory=set)
@@ -104,33 +104,33 @@ class _Walk(Generic[H]):
                 add = bool(instruction.adds) and not self.later.isdisjoint(instruction.adds)
                 cells[into] = ops.contract(
                     instruction,
-                    cells[instruction.left],  # type: ignore[arg-type]
-                    cells[instruction.right],  # type: ignore[arg-type]
-                    cells[into],  # type: ignore[arg-type]
+                    cells[instruction.left],
+                    cells[instruction.right],
+                    cells[into],
                     add,
                 )
             case Slice():
                 start, stop = self.ranges[instruction.loop]
                 source = cells[instruction.source]
-                cells[instruction.cell] = ops.slice(source, instruction.axis, start, stop)  # type: ignore[arg-type]
+                cells[instruction.cell] = ops.slice(source, instruction.axis, start, stop)
             case Alloc():
                 cell = self.schedule.cells[instruction.cell]
                 cells[cell.number] = ops.alloc(cell, self._shape(cell))
             case Free():
                 cell = self.schedule.cells[instruction.cell]
-                ops.free(cell, cells[cell.number])  # type: ignore[arg-type]
+                ops.free(cell, cells[cell.number])
                 cells[cell.number] = None
             case Loop():
                 self._loop(instruction)
             case Sum():
                 source, into = cells[instruction.source], instruction.into
-                cells[into] = ops.sum(instruction, source, cells[into])  # type: ignore[arg-type]
+                cells[into] = ops.sum(instruction, source, cells[into])
             case Add():
                 into = instruction.into
-                cells[into] = ops.add(cells[instruction.source], cells[into])  # type: ignore[arg-type]
+                cells[into] = ops.add(cells[instruction.source], cells[into])
             case Scatter():
                 into = instruction.into
-                cells[into] = ops.scatter(cells[instruction.source], cells[into])  # type: ignore[arg-type]
+                cells[into] = ops.scatter(cells[instruction.source], cells[into])
 
     def _shape(self, cell: Cell) -> tuple[int, ...]:
         shape = [self.schedule.extents[i] for i in cell.indices]
