@@ -120,6 +120,23 @@ def test_pages_above_a_new_bound_go_back_to_the_system() -> None:
     assert allocator.take(size).nbytes == size
 
 
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="no pages are given back here")
+def test_room_for_others_is_made_of_free_pages_only() -> None:
+    size = MAPPED_FROM_BYTES
+    allocator = Allocator(4 * size)
+    kept, low, high = allocator.take(size), allocator.take(size), allocator.take(size)
+    for buffer in (kept, low, high):
+        buffer[:] = 1
+    allocator.give(low)
+    allocator.give(high)
+    allocator.make_room(2 * size)
+    assert (kept == 1).all()
+    assert (low == 1).mean() > 0.9
+    assert (high == 0).mean() > 0.9
+    allocator.make_room(4 * size)
+    assert (low == 0).mean() > 0.9
+
+
 def test_a_small_promise_is_kept_by_single_buffers() -> None:
     allocator = Allocator(MAPPED_FROM_BYTES - 1)
     buffers = [allocator.take(1000) for _ in range(3)]

@@ -16,7 +16,7 @@ from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
 from einbound.plan.search import search
 from einbound.plan.tree import Tree, steps_from_path
-from einbound.run.executable import RUN_OVERHEAD_BYTES, Executable, compile_tree
+from einbound.run.executable import Executable, compile_tree
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
 #: Plans below this peak are not compared with the memory available: reading that costs more
@@ -24,7 +24,7 @@ from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 SMALL_PEAK_BYTES = 64 * 1024 * 1024
 #: Among plans of equal cost those are preferred that leave this much of a limit free, so that
 #: interpreter objects, which no limit counts, lie within it too.
-HEADROOM_BYTES = 2 * RUN_OVERHEAD_BYTES
+HEADROOM_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class NumpyOps:
         result: Makes the result array, or returns the caller's.
     """
 
-    __slots__ = ("buffers", "give", "kernels", "result", "take", "work")
+    __slots__ = ("buffers", "give", "hidden", "kernels", "make_room", "result", "take", "work")
 
     def __init__(
         self,
@@ -47,6 +47,9 @@ class NumpyOps:
         self.give = give
         self.result = result
         self.buffers: dict[int, NDArray[np.uint8]] = {}
+        #: What NumPy takes itself in some of the calls, and who is told before it does.
+        self.hidden: Mapping[CallKey, int] = {}
+        self.make_room: Callable[[int], None] = _ignore
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
         """Every trip."""
@@ -73,8 +76,10 @@ class NumpyOps:
 
     def contract(self, what: Contract, left: Array, right: Array, into: Array, add: bool) -> Array:
         """The product, in place."""
-        kernel = self.kernels[what.into, left.shape, right.shape, add]
-        kernel(left, right, into, add, self.take, self.give)
+        key = (what.into, left.shape, right.shape, add)
+        if key in self.hidden:
+            self.make_room(self.hidden[key])
+        self.kernels[key](left, right, into, add, self.take, self.give)
         return into
 
     def sum(self, what: Sum, source: Array, into: Array) -> Array:
@@ -97,3 +102,7 @@ class NumpyOps:
         buffer = self.buffers.pop(cell.number, None)
         if buffer is not None:
             self.give(buffer)
+
+
+def _ignore(n_bytes: int) -> None:
+    """Nobody needs to know."""

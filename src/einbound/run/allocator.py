@@ -23,6 +23,9 @@ LINE_BYTES = 64
 SLACK_BYTES = 64 * LINE_BYTES
 #: Promises from this size on are mapped, so that they leave the process when the run ends.
 MAPPED_FROM_BYTES = 256 * 1024
+#: Buffers beside an arena are mapped from this size on: there, a heap that keeps what is freed
+#: would add to the pages of the arena.
+OUTSIDE_FROM_BYTES = 16 * 1024
 #: Mappings from this size on ask for huge pages, which take fewer faults to fill.
 HUGE_FROM_BYTES = 4 * 1024 * 1024
 
@@ -131,6 +134,16 @@ class Allocator:
                 self._evacuate(max(start, self.top), stop)
         self.holes = [(a, min(b, self.top)) for a, b in self.holes if a < self.top]
 
+    def make_room(self, n_bytes: int) -> None:
+        """Give free pages of the arena back, for a call that takes as much memory elsewhere."""
+        if self.outside:
+            return
+        for start, stop in reversed(self.holes):
+            if n_bytes <= 0:
+                return
+            self._evacuate(max(start, stop - n_bytes - mmap.PAGESIZE), stop)
+            n_bytes -= stop - start
+
     def _placed(self, n_bytes: int) -> tuple[Buffer, tuple[int, int] | None]:
         assert self.arena is not None
         size = max(-(-n_bytes // LINE_BYTES), 1) * LINE_BYTES
@@ -145,6 +158,8 @@ class Allocator:
         for hole in self.holes:
             self._evacuate(*hole)
         self.outside += 1
+        if n_bytes < OUTSIDE_FROM_BYTES:
+            return np.empty(n_bytes, np.uint8), None
         return _mapped(n_bytes)[1], None
 
     def _free(self, start: int, stop: int) -> None:
@@ -173,10 +188,8 @@ class Allocator:
             self.pages.madvise(mmap.MADV_NOHUGEPAGE, first)
 
 
-def _mapped(n_bytes: int) -> tuple[mmap.mmap | None, Buffer]:
-    """Fresh memory; from some size on pages of its own."""
-    if n_bytes < MAPPED_FROM_BYTES:
-        return None, np.empty(n_bytes, np.uint8)
+def _mapped(n_bytes: int) -> tuple[mmap.mmap, Buffer]:
+    """Fresh memory on pages of its own."""
     pages = mmap.mmap(-1, n_bytes, **PRIVATE)
     if n_bytes >= HUGE_FROM_BYTES and hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)

@@ -30,14 +30,19 @@ from einbound.step.view import View
 
 Array = NDArray[Any]
 
-#: Interpreter objects of one run: the walk's tables, NumPy's ufunc buffers, kernels compiled on
-#: the first call. Per cell: a view with its shape and strides, and its entry in the tables.
-RUN_OVERHEAD_BYTES = 64 * 1024
-CELL_OVERHEAD_BYTES = 2 * 1024
+#: Interpreter objects of one run (measured: at most 9 KiB in all), and the rounding of the arena
+#: to lines and pages; docs/decisions/0002 has the measurements.
+RUN_OVERHEAD_BYTES = 16 * 1024
+#: Per cell: a view with its shape and strides, its entry in the tables, a page cut in two.
+CELL_OVERHEAD_BYTES = 3 * 512
+#: Per loop around a step's blocks: the shapes of its last blocks, kept from the first run on.
+BLOCK_OVERHEAD_BYTES = 512
 
 #: Elements per ufunc buffer during a run. NumPy's default of 8192 takes up to 128 KiB unseen for
 #: each addition on a strided block, and was slower there (NumPy 2.4.6, rows of 4 to 700).
 UFUNC_BUFFER_ELEMENTS = 512
+#: Arrays that one ufunc call may buffer.
+UFUNC_BUFFERS = 3
 
 
 @dataclass(frozen=True)
@@ -84,10 +89,23 @@ class Executable:
         """The compiled way of every call that occurs in a run."""
         return {key: compile_way(way) for key, way in self.metered.ways.items()}
 
+    @cached_property
+    def hidden(self) -> Mapping[CallKey, int]:
+        """Bytes that NumPy takes beside the workspace in some of the calls."""
+        ways = self.metered.ways
+        return {key: way.hidden_bytes for key, way in ways.items() if way.hidden_bytes}
+
     @property
     def overhead_bytes(self) -> int:
         """Bound of interpreter objects and ufunc buffers that a run takes beside its arrays."""
-        return RUN_OVERHEAD_BYTES + CELL_OVERHEAD_BYTES * len(self.schedule.cells)
+        itemsize = max(self.job.work.itemsize, self.job.result.dtype.itemsize)
+        n_blocks = sum(len(way.blocks) for way in self.metered.ways.values())
+        return (
+            RUN_OVERHEAD_BYTES
+            + UFUNC_BUFFERS * UFUNC_BUFFER_ELEMENTS * itemsize
+            + CELL_OVERHEAD_BYTES * len(self.schedule.cells)
+            + BLOCK_OVERHEAD_BYTES * n_blocks
+        )
 
     @property
     def is_one_product(self) -> bool:
@@ -133,6 +151,8 @@ class Executable:
             return self.new_result()
 
         ops = NumpyOps(self.kernels, self.job.work, allocator.take, allocator.give, make)
+        if self.hidden:
+            ops.hidden, ops.make_room = self.hidden, allocator.make_room
         return walk(self.schedule, ops, operands, progress)
 
 
