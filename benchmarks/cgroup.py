@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -182,7 +181,7 @@ def main() -> int:
     """Runs every row in a group of its own, stores them and writes the table."""
     asked = _arguments()
     if not asked.table_only:
-        tables.store("cgroup", _measured(asked), asked.results)
+        _measure(asked)
     data = tables.stored("cgroup", asked.results)
     tables.write("cgroup", table(data), asked.results)
     if "reason" in data:
@@ -201,24 +200,24 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--shares", nargs="+", type=int, default=[1, 2, 4, 16], metavar="K")
     parser.add_argument("--results", type=Path, default=tables.RESULTS, metavar="DIR")
     parser.add_argument("--all-threads", action="store_true", help="BLAS with all its threads")
+    parser.add_argument("--resume", action="store_true", help="keep the cases already stored")
     parser.add_argument("--table-only", action="store_true")
     return parser.parse_args()
 
 
-def _measured(asked: argparse.Namespace) -> dict[str, Any]:
-    head = {"machine": limits.host(asked)}
+def _measure(asked: argparse.Namespace) -> None:
+    head: dict[str, Any] = {"machine": limits.host(asked)}
     try:
         _, files = parent_group()
         control = _control()
     except OSError as error:
-        return {**head, "reason": str(error), "rows": []}
+        tables.store("cgroup", {**head, "reason": str(error), "rows": []}, asked.results)
+        return
     if not control["killed"]:
-        return {**head, "reason": "the control, which passes its limit, lived", "rows": []}
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for path, layout in limits.cases(asked.also, asked.only, asked.layouts):
-            rows += _case(path, layout, Path(scratch), asked)
-    return {**head, "version": files.version, "control": control, "rows": rows}
+        reason = "the control, which passes its limit, lived"
+        tables.store("cgroup", {**head, "reason": reason, "rows": []}, asked.results)
+        return
+    limits.gather("cgroup", {**head, "version": files.version, "control": control}, _case, asked)
 
 
 def _control() -> dict[str, Any]:
@@ -231,14 +230,14 @@ def _control() -> dict[str, Any]:
 
 def _case(
     path: Path, layout: str, scratch: Path, asked: argparse.Namespace
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     network, shares = load(path), asked.shares
     head = {"network": network.name, "layout": limits.layout_name(path, layout)}
     priced = run_task(Task("price", str(path), layout=layout))
     if "died" in priced:
-        return [{**head, "k": k, "verdict": f"no plan: {priced['died']}"} for k in shares]
+        yield from ({**head, "k": k, "verdict": f"no plan: {priced['died']}"} for k in shares)
+        return
     reference = str(limits.reference_file(path, scratch))
-    rows = []
     for k in shares:
         limit = limits.memory_limit(priced, k)
         task = Task(
@@ -253,8 +252,7 @@ def _case(
         }
         row["verdict"] = _verdict(row)
         print(f"{network.name:16} {head['layout']:11} k={k:2} {row['verdict']}", flush=True)
-        rows.append(row)
-    return rows
+        yield row
 
 
 def _verdict(row: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +27,41 @@ def main() -> int:
     """Measures every row, stores them and writes the table."""
     asked = _arguments()
     if not asked.table_only:
-        rows: list[dict[str, Any]] = []
-        with tempfile.TemporaryDirectory() as scratch:
-            for path, layout in cases(asked.also, asked.only, asked.layouts):
-                rows += measure_case(path, layout, Path(scratch), asked)
-        tables.store("limits", {"machine": host(asked), "rows": rows}, asked.results)
+        gather("limits", {"machine": host(asked)}, measure_case, asked)
     data = tables.stored("limits", asked.results)
     tables.write("limits", table(data), asked.results)
     failed = [row for row in data["rows"] if row["verdict"] != "kept"]
     for row in failed:
         print(f"FAILED {row['network']} {row['layout']} k={row['k']}: {row['verdict']}")
-    print(f"limits: {len(data['rows'])} rows, {len(failed)} failed")
+    print(f"limits: {len(data['rows'])} rows, {len(failed)} failed, {bare(data['rows'])} bare")
     return 1 if failed else 0
+
+
+def gather(
+    name: str,
+    head: dict[str, Any],
+    measure: Callable[[Path, str, Path, argparse.Namespace], Iterator[dict[str, Any]]],
+    asked: argparse.Namespace,
+) -> None:
+    """Measures the cases that were asked for and stores what is known after every row.
+
+    With `--resume`, cases whose rows are all stored already are kept as they are.
+    """
+    known: list[dict[str, Any]] = []
+    if asked.resume and (asked.results / f"{name}.json").exists():
+        known = tables.stored(name, asked.results)["rows"]
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for path, layout in cases(asked.also, asked.only, asked.layouts):
+            case = (load(path).name, layout_name(path, layout))
+            found = [row for row in known if (row["network"], row["layout"]) == case]
+            if {row["k"] for row in found} >= set(asked.shares):
+                rows += found
+                continue
+            for row in measure(path, layout, Path(scratch), asked):
+                rows.append(row)
+                tables.store(name, {**head, "rows": rows}, asked.results)
+    tables.store(name, {**head, "rows": rows}, asked.results)
 
 
 def _arguments() -> argparse.Namespace:
@@ -48,6 +72,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--shares", nargs="+", type=int, default=list(SHARES), metavar="K")
     parser.add_argument("--results", type=Path, default=tables.RESULTS, metavar="DIR")
     parser.add_argument("--all-threads", action="store_true", help="BLAS with all its threads")
+    parser.add_argument("--resume", action="store_true", help="keep the cases already stored")
     parser.add_argument("--table-only", action="store_true")
     return parser.parse_args()
 
@@ -68,16 +93,16 @@ def cases(also: list[Path], only: list[str], layouts: list[str]) -> tuple[tuple[
 
 def measure_case(
     path: Path, layout: str, scratch: Path, asked: argparse.Namespace
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """Rows of one network in one layout, one per share."""
     network, shares = load(path), asked.shares
     priced = run_task(Task("price", str(path), layout=layout))
     head = {"network": network.name, "layout": layout_name(path, layout)}
     if "died" in priced:
         print(f"{network.name} {layout}: planning without a limit failed: {priced['died']}")
-        return [{**head, "k": k, "verdict": f"no plan: {priced['died']}"} for k in shares]
+        yield from ({**head, "k": k, "verdict": f"no plan: {priced['died']}"} for k in shares)
+        return
     reference = reference_file(path, scratch)
-    rows = []
     for k in shares:
         limit = memory_limit(priced, k)
         task = Task("run", str(path), layout=layout, memory_limit=limit, reference=str(reference))
@@ -85,8 +110,7 @@ def measure_case(
         row = {**head, "k": k, "limit_bytes": limit, "unlimited": priced, **found}
         row["verdict"] = verdict(row)
         print(f"{network.name:16} {head['layout']:11} k={k:2} {row['verdict']}", flush=True)
-        rows.append(row)
-    return rows
+        yield row
 
 
 def layout_name(path: Path, layout: str) -> str:
@@ -133,14 +157,17 @@ def verdict(row: dict[str, Any]) -> str:
     return "kept"
 
 
+def bare(rows: list[dict[str, Any]]) -> int:
+    """How many rows are kept without the overhead's help."""
+    runs = [row for row in rows if row["verdict"] == "kept" and "measured_bytes" in row]
+    return sum(row["measured_bytes"] <= row["limit_bytes"] for row in runs)
+
+
 def table(data: dict[str, Any]) -> str:
     """The Markdown page of the stored rows."""
     rows = data["rows"]
     kept = sum(row["verdict"] == "kept" for row in rows)
     runs = [row for row in rows if "measured_bytes" in row]
-    strict = sum(
-        row["verdict"] == "kept" and row["measured_bytes"] <= row["limit_bytes"] for row in runs
-    )
     worst = max((row["measured_bytes"] / row["limit_bytes"] for row in runs), default=0.0)
     head = (
         "network", "layout", "k", "limit MiB", "modelled MiB", "overhead KiB", "tracked MiB",
@@ -154,10 +181,11 @@ def table(data: dict[str, Any]) -> str:
             "memory_limit = operands + result + W0/k, W0 = workspace of the plan without a "
             "limit. Limit, modelled and measured include the operands; measured = operands + "
             "max(tracked growth, process growth - 8 MiB), each row in a fresh process; tracked "
-            "growth includes anonymous mappings. A row is kept if measured stays within the limit "
-            "and the modelled peak, the plan's stated overhead of interpreter objects aside. "
+            "growth includes the resident pages of anonymous mappings. A row is kept if measured "
+            "stays within the limit and the modelled peak, the plan's stated overhead of "
+            "interpreter objects aside. "
             "Times are of one traced run: for orientation only.",
-            f"**{kept} of {len(rows)} rows kept, {strict} of them without the overhead's help; "
+            f"**{kept} of {len(rows)} rows kept, {bare(rows)} of them without the overhead's help; "
             f"largest measured / limit {worst:.4f}.**",
             tables.markdown(head, (_cells(row) for row in rows)),
         )
