@@ -36,7 +36,7 @@ def test_more_of_anything_never_costs_less(m: int, n: int, k: int, items: int, k
     assert gemm(m, n, k, items + 1, kind) >= base
 
 
-@given(EXTENTS, st.integers(2, 64))
+@given(st.integers(2, 8), st.integers(2, 64))
 def test_one_large_matrix_beats_many_thin_ones(m: int, parts: int) -> None:
     assert gemm(m * parts, 64, 64) < gemm(m, 64, 64, items=parts) * 1.001 + 1e-9
 

@@ -67,7 +67,11 @@ def test_a_split_sum_is_packed_or_looped_within_the_bound() -> None:
     way = way_of("acbd,ijcd->ijab", sizes={"a": 5})
     assert way.core is Core.MATMUL
     assert 0 < way.workspace_bytes <= 2 * DEFAULT_BUFFER_BYTES
-    packed = way_of("kiac,kjcb->ijab")
+    looped = way_of("kiac,kjcb->ijab")
+    assert looped.blocks_sums
+    assert not looped.packs
+    assert 0 < looped.workspace_bytes <= 2 * DEFAULT_BUFFER_BYTES
+    packed = way_of("kiac,kjcb->ijab", sizes={"i": 2, "a": 8, "c": 3})
     assert packed.packs
     assert packed.describe().startswith("pack ")
 

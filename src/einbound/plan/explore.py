@@ -57,13 +57,7 @@ class Pool:
         self.nearest: Candidate | None = None
         self.macs = macs
         self.leaders: dict[Steps, Candidate] = {}
-        self._known: set[tuple[Steps, Nests]] = set()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether enough plans of the fewest multiply-adds are known."""
-        full = len(self.candidates) >= _N_KEPT
-        return full and self.candidates[-1].price.macs == self.macs
+        self._known: set[object] = set()
 
     def add(self, candidate: Candidate) -> None:
         """Keeps a plan if it is among the best."""
@@ -71,7 +65,10 @@ class Pool:
         leader = self.leaders.get(steps)
         if leader is None or candidate.price.key < leader.price.key:
             self.leaders[steps] = candidate
-        key = (steps, candidate.nests)
+        # The same loops in another order at one price are the same plan.
+        nests = candidate.nests
+        opens = tuple(frozenset(cuts) for cuts in nests.opens)
+        key = (steps, opens, nests.hoists, candidate.price.key)
         if key in self._known or (self.macs is not None and candidate.price.macs > self.macs):
             return
         self._known.add(key)
@@ -105,8 +102,7 @@ def explore(frame: Frame, task: Task, pool: Pool, effort: Effort) -> None:
         for node in beam:
             grown += _extended(frame, node, task, pool, seen, stop)
         beam = _promising(grown, effort.beam)
-        settled = pool.macs is not None and pool.macs <= frame.plain_macs
-        if not beam or task.tally.n_priced >= stop or settled:
+        if not beam or task.tally.n_priced >= stop:
             return
 
 
@@ -118,7 +114,7 @@ def _extended(
             continue
         seen.add(nests)
         least = frame.least_macs(nests)
-        if pool.macs is not None and (least > pool.macs or (least == pool.macs and pool.is_full)):
+        if pool.macs is not None and least > pool.macs:
             continue
         price = task.price(frame, nests)
         excess = price.excess(task.limit)
@@ -126,8 +122,6 @@ def _extended(
             found = widened(frame, nests, task, thorough=False)
             assert found is not None, "the finest widths fit"
             pool.add(found)
-            if found.price.macs == frame.plain_macs:
-                continue
         elif not pool.candidates:
             pool.note(Candidate(frame, nests, price), task)
         yield _Node(nests, excess, least)

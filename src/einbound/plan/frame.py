@@ -13,12 +13,9 @@ from einbound.expr.network import Network
 from einbound.plan.masks import Steps, Terms, bits, carried_masks
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Price, Space
+from einbound.plan.rate import ADDED_BYTE_SECONDS, Shape
 from einbound.plan.tree import Cut, Tree
-
-# A nominal machine, to rank plans of equal multiply-adds before they are metered.
-_SECONDS_PER_MAC = 5e-11
-_SECONDS_PER_BYTE = 1e-10
-_SECONDS_PER_CALL = 1e-5
+from einbound.step.pricing import TOUCH_BYTE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,10 @@ class Frame:
         self.unions = [self.carried[left] | self.carried[right] for left, right in steps]
         self.products = [terms.sizes[union] for union in self.unions]
         self.plain_macs = sum(self.products)
+        self.shapes = [
+            Shape.of(self.carried[left], self.carried[right], self.carried[n + step], terms.sizes)
+            for step, (left, right) in enumerate(steps)
+        ]
         self.full = [itemsize * terms.sizes[mask] for mask in self.carried]
         # Operands are views; one whose private indices are summed first is a value of its own.
         self.stored = [
@@ -136,8 +137,8 @@ class Frame:
         walk = _Walk(self, nests, inside, levels, buffer_bytes)
         space = walk.space()
         macs = self.macs(inside)
-        calls, traffic = self._tally(inside)
-        seconds = macs * _SECONDS_PER_MAC + traffic * _SECONDS_PER_BYTE + calls * _SECONDS_PER_CALL
+        calls, seconds = self._tally(nests, inside)
+        seconds += space.workspace_bytes * TOUCH_BYTE_SECONDS
         return Price(space, macs, calls, seconds, tuple(walk.live()))
 
     def space(self, nests: Nests, buffer_bytes: int) -> Space:
@@ -145,18 +146,27 @@ class Frame:
         inside, levels = self.place(nests)
         return _Walk(self, nests, inside, levels, buffer_bytes).space()
 
-    def _tally(self, inside: list[tuple[Cut, ...]]) -> tuple[int, int]:
-        """Products that run, and bytes that they read and write."""
-        n_calls = traffic = 0
-        for step, (left, right) in enumerate(self.steps):
-            cuts = inside[self.n + step]
+    def _tally(self, nests: Nests, inside: list[tuple[Cut, ...]]) -> tuple[int, float]:
+        """Products that run, and seconds that they take."""
+        n_calls, seconds = 0, 0.0
+        for step, shape in enumerate(self.shapes):
+            value = self.n + step
+            cuts = inside[value]
             calls = 1
             for cut in cuts:
                 calls *= -(-self.extents[cut.index] // cut.width)
-            moved = self.size(left, cuts) + self.size(right, cuts)
             n_calls += calls
-            traffic += calls * (moved + self.size(self.n + step, cuts))
-        return n_calls, traffic
+            seconds += calls * shape.seconds(cuts, self.itemsize)
+            carried = self.carried[value]
+            if not all(carried >> cut.index & 1 for cut in nests.opens[step]):
+                outer = len(cuts) - len(nests.opens[step])
+                firsts = 1
+                for depth, cut in enumerate(cuts):
+                    if depth < outer or carried >> cut.index & 1:
+                        firsts *= -(-self.extents[cut.index] // cut.width)
+                added = self.size(value, cuts)
+                seconds += (calls - firsts) * added * ADDED_BYTE_SECONDS
+        return n_calls, seconds
 
 
 class _Walk:

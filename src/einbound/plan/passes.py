@@ -7,7 +7,7 @@ from einbound.plan.explore import Effort, Pool, explore, polished, sliced_at_roo
 from einbound.plan.frame import Frame
 from einbound.plan.nests import Nests
 from einbound.plan.order import N_EXACT
-from einbound.plan.widths import Task
+from einbound.plan.widths import Task, traded
 
 #: Nests priced in one pass over all orders, by number of operands.
 _PRICED_PER_PASS = {3: 2000, 4: 3000, 5: 4000, 6: 5000, 7: 8000, 8: 10000, 9: 12000, 10: 14000}
@@ -15,6 +15,11 @@ _PRICED_PER_PASS = {3: 2000, 4: 3000, 5: 4000, 6: 5000, 7: 8000, 8: 10000, 9: 12
 _N_LEADERS = 3
 #: Orders that are searched for deep nests.
 _N_DEEP = 8
+#: Plans whose loops exchange widths, and nests priced for each.
+_N_TRADED = 12
+_N_TRADES_PRICED = 300
+#: Predicted seconds from which they do.
+_SLOW_SECONDS = 5e-3
 #: Nests priced while one plan is polished, at most.
 _N_POLISHED = 1500
 #: Steps priced in one descent on many operands, at most: a price costs its number of steps.
@@ -43,6 +48,8 @@ def collect(frames: list[Frame], task: Task, pool: Pool) -> Pool:
     for candidate in leaders[:_N_LEADERS]:
         if pool.macs is None or candidate.frame.plain_macs <= pool.macs:
             polished(candidate, task, pool, _N_POLISHED)
+    for candidate in [c for c in pool.candidates[:_N_TRADED] if c.price.seconds > _SLOW_SECONDS]:
+        pool.add(traded(candidate, task, _N_TRADES_PRICED))
     return pool
 
 

@@ -19,7 +19,8 @@ from einbound.plan.order import N_EXACT, greedy_order, optimal_orders, sliced_or
 from einbound.plan.passes import collect, collect_deep
 from einbound.plan.price import Limit
 from einbound.plan.tree import Tree
-from einbound.plan.widths import Tally, Task
+from einbound.plan.widths import Candidate, Tally, Task
+from einbound.step.pricing import TOUCH_BYTE_SECONDS, TRIP_SECONDS
 
 Budget = Limit
 
@@ -248,7 +249,7 @@ class _Session:
     def confirm_pool(self, pool: Pool, buffer_bytes: int) -> int:
         """Meters the best plans; bytes that the nearest one lacked if none fits."""
         missing: int | None = None
-        tried = pool.candidates[:_N_CONFIRMED] or ([pool.nearest] if pool.nearest else [])
+        tried = _worth_metering(pool) or ([pool.nearest] if pool.nearest else [])
         for candidate in tried:
             worse = self.best is not None and candidate.price.macs > self.best.metered.macs
             if self.metered_out() or (worse and missing is not None and missing <= 0):
@@ -266,7 +267,9 @@ class _Session:
         counts = self.meter(tree.check(), buffer_bytes)
         over = _over(counts, self.budget)
         tight = _over(counts, self.budget.less(self.headroom_bytes)) > 0
-        key = (counts.macs, tight, counts.seconds, counts.calls, counts.space_bytes)
+        seconds = counts.seconds + counts.calls * TRIP_SECONDS
+        seconds += counts.workspace_bytes * TOUCH_BYTE_SECONDS
+        key = (counts.macs, tight, seconds, counts.calls, counts.space_bytes)
         made = _Confirmed(tree, buffer_bytes, counts, key, over)
         self.metered[tree, buffer_bytes] = made
         if over <= 0 and (self.best is None or key < self.best.key):
@@ -275,8 +278,26 @@ class _Session:
             self.nearest = made
         return made
 
+    def simplest(self) -> _Confirmed | None:
+        """Of the plans that are as good as the best within the model's reach, that of fewest loops.
+
+        Seconds are only predicted: differences of a few in a hundred mean nothing.
+        """
+        best = self.best
+        if best is None:
+            return None
+        macs, tight, seconds, *_ = best.key
+        equal = [
+            made
+            for made in self.metered.values()
+            if made.over_bytes <= 0
+            and made.key[:2] == (macs, tight)
+            and made.key[2] <= seconds * _SAME_SECONDS
+        ]
+        return min(equal, key=lambda made: (len(made.tree.loops), made.key))
+
     def found(self) -> Found:
-        chosen = self.best or self.nearest
+        chosen = self.simplest() or self.nearest
         assert chosen is not None, "every search meters at least one plan"
         return Found(
             chosen.tree,
@@ -289,9 +310,20 @@ class _Session:
 
 #: Plans metered in one search, and of one pool, at most: a meter costs as much as 50 prices.
 _N_METERED = 56
-_N_CONFIRMED = 8
+_N_CONFIRMED = 24
+_N_CONFIRMED_QUICKLY = 8
+#: Predicted seconds from which plans of equal multiply-adds are chosen with more care.
+_SLOW_SECONDS = 5e-3
+#: Plans whose predicted seconds differ by less than this factor count as equally fast.
+_SAME_SECONDS = 1.02
 #: Passes under ever tighter limits while the meter asks for more than was priced.
 _N_RETRIES = 3
+
+
+def _worth_metering(pool: Pool) -> list[Candidate]:
+    """The best plans; few where all are so fast that a choice is not worth its time."""
+    is_slow = pool.candidates and pool.candidates[0].price.seconds > _SLOW_SECONDS
+    return pool.candidates[: _N_CONFIRMED if is_slow else _N_CONFIRMED_QUICKLY]
 
 
 def _over(counts: Metered, limit: Limit) -> int:

@@ -5,6 +5,7 @@ Bytes never grow when a slice gets narrower, so every loop's trips are found by 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -91,6 +92,43 @@ def widened(frame: Frame, nests: Nests, task: Task, *, thorough: bool) -> Candid
         if best is None or found.price.key < best.price.key:
             best = found
     return best
+
+
+def traded(found: Candidate, task: Task, n_priced: int) -> Candidate:
+    """The same loops after one got narrower and the others as wide as fits, if that is faster.
+
+    Args:
+        found: A plan that fits.
+        task: The limit to keep.
+        n_priced: Nests to price, about.
+    """
+    stop = task.tally.n_priced + n_priced
+    better: Candidate | None = found
+    while better is not None and len(found.nests.places()) > 1:
+        found, better = better, None
+        for tried in _trades(found, task):
+            if task.tally.n_priced >= stop:
+                break
+            if tried.price.key < (better or found).price.key:
+                better = tried
+    return found
+
+
+def _trades(found: Candidate, task: Task) -> Iterator[Candidate]:
+    frame = found.frame
+    start = finest(frame, found.nests)
+    by_gain = _by_gain(frame, start)
+    for place in found.nests.places():
+        step, position = place
+        cut = found.nests.opens[step][position]
+        extent = frame.extents[cut.index]
+        n_trips = -(-extent // cut.width)
+        others = tuple(p for p in by_gain if p != place)
+        for factor in (2, 4):
+            narrow = start.with_width(place, _width(extent, min(factor * n_trips, extent)))
+            if task.fits(frame, narrow):
+                yield _widen(frame, narrow, (*others, place), task)
+                yield _widen(frame, narrow, (*reversed(others), place), task)
 
 
 def _ways(

@@ -33,7 +33,7 @@ def way_seconds(way: Way, widths: Widths) -> float:
         seconds += prod(trips[:depth]) * (once + pricing.CALL_SECONDS)
     if way.product is not None:
         run, block = _shared_run(widths, way.product), prod(way.product.extents)
-        once = pricing.copy_seconds(block, run, size, arrays=3, total=block)
+        once = pricing.staged_seconds(block, run, size)
         seconds += n_trips * (once + pricing.CALL_SECONDS)
         seconds += pricing.scatter_seconds(pair.c.nbytes)
     return seconds
@@ -68,7 +68,15 @@ def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
             pair.axes[form.sums[-1]].strides[side] == pair.work.itemsize for side in (A, B)
         )
         return pricing.matmul_seconds(
-            pair.work, kind, items, m, n, k, moved=moved, along_sums=along
+            pair.work,
+            kind,
+            items,
+            m,
+            n,
+            k,
+            moved=moved,
+            along_sums=along,
+            distant_rows=sum(_distant_rows(widths, side) for side in fixed & {A, B}),
         )
     elements = prod(widths.widths)
     run = _inner_run(widths)
@@ -78,6 +86,15 @@ def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
     size = pair.work.itemsize
     once = pricing.copy_seconds(elements, run, size, arrays=arrays, total=elements)
     return pricing.CALL_SECONDS + once
+
+
+def _distant_rows(widths: Widths, side: int) -> int:
+    """Rows of one matrix of an operand, or its columns, that start on different pages."""
+    rows = 1
+    for run in widths.form.matrix(side):
+        if run and abs(widths.pair.axes[run[-1]].strides[side]) >= pricing.DISTANT_BYTES:
+            rows *= widths.size(run)
+    return rows if rows > 1 else 0
 
 
 def _inner_run(widths: Widths) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 
@@ -32,6 +33,7 @@ ALL = frozenset({A, B, C})
 PACKINGS = (frozenset[int](), frozenset({A}), frozenset({B}), frozenset({A, B}))
 
 
+@lru_cache(maxsize=4096)
 def pair_way(
     a: View, b: View, c: View, work: np.dtype, *, accumulate: bool, buffer_bytes: int
 ) -> Way:
@@ -155,7 +157,7 @@ class _Task:
             seconds += pricing.copy_seconds(n, n, size, total=n)
         if C in sides:
             n = pair.c.n_elements
-            seconds += pricing.copy_seconds(n, n, size, arrays=3, total=1)
+            seconds += pricing.staged_seconds(n, n, size)
             seconds += pricing.scatter_seconds(pair.c.nbytes)
         return seconds
 

@@ -1,0 +1,72 @@
+"""Rough seconds of one product under its loops, from the extents of its matrix alone.
+
+Ranks plans of equal multiply-adds before they are metered; the ways of a schedule are priced in
+`step`. Every product is taken to find its operands in the layout that suits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from einbound.plan.masks import Sizes
+from einbound.plan.tree import Cut
+from einbound.step.form import Kernel
+from einbound.step.pricing import TRIP_SECONDS, matmul_seconds
+
+#: Per byte of a slice to which a contribution is added: through a buffer, into memory.
+ADDED_BYTE_SECONDS = 0.028e-9
+_DOUBLE = np.dtype("f8")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The indices of one product by their part in it, and their elements in all.
+
+    Attributes:
+        groups: Masks of the indices in all three values, in left and result, in right and
+            result, and in left and right alone.
+        extents: Elements of each group.
+        sizes: Elements of every index.
+    """
+
+    groups: tuple[int, int, int, int]
+    extents: tuple[int, int, int, int]
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, left: int, right: int, result: int, sizes: Sizes) -> Shape:
+        """The shape of the product of two values with these indices."""
+        groups = (
+            left & right & result,
+            left & result & ~right,
+            right & result & ~left,
+            left & right & ~result,
+        )
+        items, m, n, k = (sizes[group] for group in groups)
+        return cls(groups, (items, m, n, k), sizes)
+
+    def seconds(self, cuts: tuple[Cut, ...], itemsize: int) -> float:
+        """Seconds of one call inside loops, its full slices.
+
+        Args:
+            cuts: The loops around the product.
+            itemsize: Bytes per element.
+        """
+        extents = list(self.extents)
+        for cut in cuts:
+            for place, group in enumerate(self.groups):
+                if group >> cut.index & 1:
+                    extents[place] = extents[place] // self.sizes.extents[cut.index] * cut.width
+        items, m, n, k = extents
+        moved = items * (m * k + k * n + m * n) * itemsize // 8
+        kernel = Kernel.GEMM if m > 1 and n > 1 else Kernel.GEMV
+        if k == 1:
+            # A product of elements runs at the speed of its destination.
+            return TRIP_SECONDS + items * m * n * itemsize * _OUTER_BYTE_SECONDS
+        return TRIP_SECONDS + matmul_seconds(_DOUBLE, kernel, items, m, n, k, moved=moved)
+
+
+#: Per byte of a product of elements: 0.55 to 0.83 ms for 15 MB.
+_OUTER_BYTE_SECONDS = 0.05e-9
