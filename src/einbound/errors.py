@@ -5,6 +5,9 @@ Texts follow one form: what was given, what was expected, what to do.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 
 class EinboundError(Exception):
     """Base of all errors raised by einbound."""
@@ -80,6 +83,10 @@ class BudgetError(EinboundError, ValueError):
         self.certified = certified
         self.culprit = culprit
         self.culprit_bytes = culprit_bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default calls the class with the message alone, and pools of processes would hang.
+        return partial(type(self), **self.__dict__), self.args
 
 
 class BudgetWarning(UserWarning):

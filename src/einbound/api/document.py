@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable
 from dataclasses import dataclass
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from einbound.api.setting import Out, Setting
 from einbound.errors import EinboundError, PlanError
 from einbound.expr.expression import Expression, parse, parse_interleaved
 from einbound.plan.tree import Cut, Tree
+from einbound.step.dtypes import check_casting
+from einbound.step.memory_order import check_order
 
 SCHEMA = "einbound.plan"
 VERSION = 1
@@ -69,7 +72,7 @@ def read_document(text: str) -> Loaded:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise PlanError(
             f"the text is no JSON: {error}; expected what plan.to_json() wrote"
         ) from None
@@ -85,7 +88,9 @@ def read_document(text: str) -> Loaded:
         return _loaded(data)
     except EinboundError as error:
         raise PlanError(f"the plan in the document is illegal: {error}") from error
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except KeyError as error:
+        raise PlanError(f"the document is damaged: it has no field {error}") from None
+    except (TypeError, ValueError, ArithmeticError, IndexError, AttributeError) as error:
         raise PlanError(f"the document is damaged: {type(error).__name__}: {error}") from None
 
 
@@ -148,6 +153,11 @@ def _labels(term: Any) -> list[Hashable]:
 def _label(label: Hashable) -> str | int:
     if label is ...:
         return "..."
+    if label == "...":
+        raise PlanError(
+            "label '...' is text, which JSON could not tell from an ellipsis; "
+            "relabel the expression to save its plan"
+        )
     if isinstance(label, (str, int)) and not isinstance(label, bool):
         return label
     raise PlanError(
@@ -175,18 +185,16 @@ def _loaded(data: dict[str, Any]) -> Loaded:
             _maybe_whole(data["workspace_limit"], "workspace_limit"),
         ),
         dtype=None if data["dtype"] is None else np.dtype(data["dtype"]),
-        order=data["order"],
-        casting=data["casting"],
+        order=check_order(data["order"]),
+        casting=check_casting(data["casting"]),
         out=None
         if data["out"] is None
         else Out(_layout(data["out"]), bool(data["out"]["overlaps"])),
     )
     network = setting.network()
-    plain = (
-        Tree.from_path(network, data["path"])
-        if len(network.inputs) > 1
-        else Tree.plain(network, ())
-    )
+    setting.dtypes()
+    _check_operand_bytes(setting)
+    plain = Tree.from_path(network, [[_whole(k, "path") for k in e] for e in data["path"]])
     opens: list[tuple[Cut, ...]] = [()] * len(plain.steps)
     for loop in data["loops"]:
         index, width = _whole(loop["index"], "index"), _whole(loop["batch_size"], "batch_size")
@@ -216,10 +224,19 @@ def _from_json(labels: list[Hashable]) -> list[Any]:
 
 def _layout(data: dict[str, Any]) -> Layout:
     shape = tuple(_whole(n, "shape") for n in data["shape"])
-    strides = tuple(int(n) for n in data["strides"])
+    strides = tuple(as_int(n) for n in data["strides"])
     if len(shape) != len(strides):
         raise PlanError(f"an operand has {len(shape)} axes and {len(strides)} strides")
     return Layout(shape, strides, np.dtype(data["dtype"]), bool(data["aligned"]))
+
+
+def _check_operand_bytes(setting: Setting) -> None:
+    each = [layout.n_bytes for layout in setting.layouts]
+    if not max(each) <= setting.operand_bytes <= sum(each):
+        raise PlanError(
+            f"operand_bytes is {setting.operand_bytes}; the operands cover at least {max(each)} "
+            f"bytes, where all share memory, and at most {sum(each)}"
+        )
 
 
 def _maybe_whole(value: Any, name: str) -> int | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import index as as_int
+from typing import Any
 
+from einbound.api.optimize import plain_path
 from einbound.errors import PlanError
+from einbound.expr.index import EllipsisLabel
 from einbound.expr.network import Network
 from einbound.plan.order import first_order
 from einbound.plan.tree import Combine, Cut, Loop, Role, Tree, steps_from_path
@@ -13,7 +18,7 @@ from einbound.plan.tree import Combine, Cut, Loop, Role, Tree, steps_from_path
 def build_tree(
     network: Network,
     path: Sequence[Sequence[int]] | None,
-    loops: tuple[Loop, ...],
+    loops: Iterable[Loop] | Loop,
     levels: Mapping[int, int],
 ) -> Tree:
     """The legal tree that the caller describes.
@@ -28,12 +33,12 @@ def build_tree(
         PlanError: A step, label, width or level does not exist or is illegal.
     """
     n_operands = len(network.inputs)
-    if n_operands == 1:
-        steps: tuple[tuple[int, int], ...] = ()
-    elif path is None:
+    steps: tuple[tuple[int, int], ...] = ()
+    if path is not None:
+        steps = steps_from_path(plain_path(path), n_operands)
+    elif n_operands > 1:
         steps = first_order(network)
-    else:
-        steps = steps_from_path(path, n_operands)
+    loops, levels = _loops(loops), _levels(levels)
     opens: list[tuple[Cut, ...]] = [()] * len(steps)
     for loop in loops:
         _check_step(loop.node, len(steps), f"the loop over {loop.index!r}")
@@ -47,6 +52,52 @@ def build_tree(
     return tree
 
 
+def _loops(loops: Iterable[Loop] | Loop) -> tuple[Loop, ...]:
+    """The loops with plain integers for numbers."""
+    loops = tuple(loops) if isinstance(loops, Iterable) else (loops,)
+    for loop in loops:
+        if not isinstance(loop, Loop):
+            raise TypeError(
+                f"loops has {loop!r} of type {type(loop).__name__}; expected einbound.Loop values "
+                "such as Loop('a', node=0, batch_size=4)"
+            )
+    return tuple(
+        replace(
+            loop,
+            node=whole(loop.node, f"node of the loop over {loop.index!r}"),
+            batch_size=whole(loop.batch_size, f"batch_size of the loop over {loop.index!r}"),
+            n_batches=whole(loop.n_batches, f"n_batches of the loop over {loop.index!r}"),
+        )
+        for loop in loops
+    )
+
+
+def _levels(levels: Mapping[int, int]) -> dict[int, int]:
+    if not isinstance(levels, Mapping):
+        raise TypeError(
+            f"levels is {levels!r} of type {type(levels).__name__}; expected a mapping of steps "
+            "to numbers of loops, such as {0: 1}"
+        )
+    return {
+        whole(step, "a step of levels"): whole(level, f"level of step {step}")
+        for step, level in levels.items()
+    }
+
+
+def whole(value: Any, name: str) -> int:
+    """`value` as a Python integer.
+
+    Raises:
+        TypeError: It is no integer; the message gives the name.
+    """
+    try:
+        return as_int(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} is {value!r} of type {type(value).__name__}; expected an integer"
+        ) from None
+
+
 def _check_step(step: int, n_steps: int, what: str) -> None:
     if not 0 <= step < n_steps:
         have = f"steps are numbered 0 to {n_steps - 1}" if n_steps else "there is no step"
@@ -55,7 +106,7 @@ def _check_step(step: int, n_steps: int, what: str) -> None:
 
 def _index(network: Network, label: Hashable) -> int:
     for index, known in enumerate(network.labels):
-        if known == label:
+        if label in (known, str(known) if isinstance(known, EllipsisLabel) else known):
             return index
     have = ", ".join(str(known) for known in network.labels)
     raise PlanError(f"a loop cuts {label!r}, which the expression does not have; it has {have}")
@@ -84,5 +135,6 @@ def _check_claims(tree: Tree, loop: Loop) -> None:
         if said is not None and said is not found:
             raise PlanError(
                 f"the loop over {loop.index!r} at step {loop.node} is said to have {name} "
-                f"{said.value}; there it is {found.value}; leave {name} out or correct it"
+                f"{getattr(said, 'value', repr(said))}; there it is {found.value}; "
+                f"leave {name} out or correct it"
             )

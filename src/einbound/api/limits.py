@@ -67,7 +67,8 @@ def refusal(limits: Limits, operand_bytes: int, least: Executable) -> BudgetErro
         least: The plan with the smallest peak found.
     """
     metered, job = least.metered, least.job
-    result_bytes = job.result.nbytes
+    is_view = job.network.is_view and not job.result_given
+    result_bytes = 0 if is_view else job.result.nbytes
     needs_value = lower_bound(job.network, 1) > job.network.size(job.network.output)
     bound = job.work.itemsize if needs_value else 0
     smallest, peak = metered.workspace_bytes, metered.workspace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index as as_int
 from typing import Any, TypeAlias
 
 from einbound.errors import ExpressionError
@@ -48,12 +49,12 @@ def chosen_path(optimize: Any, make_network: Callable[[], Network]) -> Path | No
         _check_preset(optimize)
         return None
     if hasattr(optimize, "get_path"):
-        return _plain(optimize.get_path())
+        return plain_path(optimize.get_path())
     if callable(optimize):
         network = make_network()
         inputs = [frozenset(term) for term in network.inputs]
         sizes = dict(enumerate(network.extents))
-        return _plain(optimize(inputs, frozenset(network.output), sizes, None))
+        return plain_path(optimize(inputs, frozenset(network.output), sizes, None))
     if isinstance(optimize, Sequence):
         return _listed(optimize)
     raise TypeError(
@@ -71,18 +72,24 @@ def _check_preset(name: str) -> None:
 
 def _listed(entries: Sequence[Any]) -> Path | None:
     entries = list(entries)
-    if entries and isinstance(entries[0], str):
-        if entries[0] == _MARKER:
-            return _plain(entries[1:])
-        if len(entries) == 2 and isinstance(entries[1], (int, float)):
-            _check_preset(entries[0])
-            return None
-    if not all(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in entries):
+    is_pair = len(entries) == 2 and isinstance(entries[1], (int, float))
+    if is_pair and isinstance(entries[0], str):
+        _check_preset(entries[0])
+        return None
+    return plain_path(entries)
+
+
+def plain_path(path: Any) -> Path:
+    """The path as tuples of integers, without numpy's marker.
+
+    Raises:
+        TypeError: It is no sequence of sequences of positions.
+    """
+    try:
+        entries = [e for k, e in enumerate(path) if k or not isinstance(e, str) or e != _MARKER]
+        return tuple(tuple(as_int(place) for place in entry) for entry in entries)
+    except TypeError:
         raise TypeError(
-            f"optimize is {entries!r}; expected a path: a list of tuples of operand positions"
-        )
-    return _plain(entries)
-
-
-def _plain(path: Any) -> Path:
-    return tuple(tuple(int(place) for place in entry) for entry in path)
+            f"the path is {path!r}; expected a path: a list of tuples of operand positions, "
+            "such as [(0, 1), (0, 1)]"
+        ) from None

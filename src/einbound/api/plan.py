@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from einbound.api.document import compare, read_document, write_document
-from einbound.api.handwritten import build_tree
+from einbound.api.handwritten import build_tree, whole
 from einbound.api.instant import instant_of
 from einbound.api.limits import Limits
 from einbound.api.operands import Layout, see, union_bytes
@@ -20,9 +20,9 @@ from einbound.api.planning import Made, compiled, planned, refused
 from einbound.api.rows import report_of
 from einbound.api.setting import Setting, check_out, out_of, setting_of
 from einbound.backends.sizes import Metered
-from einbound.errors import BackendError, ExpressionError
+from einbound.errors import BackendError, ExpressionError, PlanError
 from einbound.expr.expression import split_arguments
-from einbound.plan.tree import Loop
+from einbound.plan.tree import Loop, Tree
 from einbound.report.progress import reporting
 from einbound.report.text import explanation, plan_table
 from einbound.run.meter import meter
@@ -127,6 +127,16 @@ class Plan:
         """The plan with its reasons: order, ways, loops and what they bought, the peak."""
         return explanation(report_of(self._made))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        ready = self._made.executable
+        return _compiled_again, (self._made.setting, ready.tree, ready.buffer_bytes)
+
+    def __copy__(self) -> Plan:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Plan:
+        return self
+
     def __str__(self) -> str:
         return plan_table(report_of(self._made))
 
@@ -159,7 +169,7 @@ class Plan:
         cls,
         *args: Any,
         path: Sequence[Sequence[int]] | None = None,
-        loops: Iterable[Loop] = (),
+        loops: Iterable[Loop] | Loop = (),
         levels: Mapping[int, int] | None = None,
         memory_limit: int | str | None = None,
         workspace_limit: int | str | None = None,
@@ -193,7 +203,10 @@ class Plan:
         expression, operands = split_arguments(args)
         limits = Limits.parse(memory_limit, workspace_limit)
         setting = setting_of(expression, operands, limits, dtype=dtype)
-        tree = build_tree(setting.network(), path, tuple(loops), levels or {})
+        tree = build_tree(setting.network(), path, loops, {} if levels is None else levels)
+        buffer_bytes = whole(buffer_bytes, "buffer_bytes")
+        if buffer_bytes < 0:
+            raise PlanError(f"buffer_bytes is {buffer_bytes}; expected a number of at least 0")
         made = compiled(setting, tree, buffer_bytes)
         if not made.fits:
             raise refused(made)
@@ -263,7 +276,7 @@ class Plan:
         ready = self._made.executable
         network = ready.job.network
         if out is not None:
-            check_out(out, network)
+            check_out(out)
         seen = [see(a, access) for a, access in zip(arrays, network.accesses, strict=True)]
         if progress is None:
             result = ready.run(seen, out)
@@ -325,6 +338,11 @@ def plan(
     )
     path = chosen_path(optimize, setting.network)
     return Plan(planned(replace(setting, path=path)))
+
+
+def _compiled_again(setting: Setting, tree: Tree, buffer_bytes: int) -> Plan:
+    """The plan that a pickle holds; schedules and kernels are made afresh."""
+    return Plan(compiled(setting, tree, buffer_bytes))
 
 
 def check_backend(backend: str | None) -> None:

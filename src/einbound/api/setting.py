@@ -6,7 +6,9 @@ Hashable, so that equal calls find the same plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -67,21 +69,25 @@ class Setting:
         Raises:
             DTypeError: A dtype or a cast is not allowed, or a limit is asked for objects.
         """
-        out = None if self.out is None else self.out.layout
-        given = [layout.dtype for layout in self.layouts]
-        # A result without axes is assigned, as in `out[()] = value`, which casts freely.
-        assigned = out is not None and not out.shape
-        dtypes = resolve(
-            given, self.dtype, self.casting, None if out is None or assigned else out.dtype
-        )
-        if out is not None and assigned:
-            dtypes = replace(dtypes, result=out.dtype)
+        given = tuple(layout.dtype for layout in self.layouts)
+        # Nothing is computed for a view, so every dtype is as good as another.
+        is_view = self.out is None and self.network().is_view
+        dtypes = Dtypes(given, given[0], given[0]) if is_view else self._computed(given)
         if self.limits.is_set and not dtypes.has_known_bytes:
             raise DTypeError(
                 "a byte limit was given for operands of dtype object, whose elements take memory "
                 "that no shape tells; expected a numeric dtype; convert them, or give no limit"
             )
         return dtypes
+
+    def _computed(self, given: tuple[np.dtype[Any], ...]) -> Dtypes:
+        out = None if self.out is None else self.out.layout
+        # A result without axes is assigned, as in `out[()] = value`, which casts freely.
+        assigned = out is not None and not out.shape
+        dtypes = resolve(
+            given, self.dtype, self.casting, None if out is None or assigned else out.dtype
+        )
+        return replace(dtypes, result=out.dtype) if out is not None and assigned else dtypes
 
     def job(self, network: Network, dtypes: Dtypes) -> Job:
         """The layouts that a schedule is made for."""
@@ -93,13 +99,16 @@ class Setting:
         )
         if self.out is not None:
             layout = self.out.layout
+            if layout.shape != network.result_shape:
+                raise ExpressionError(
+                    f"out has shape {layout.shape}; the result has shape {network.result_shape}; "
+                    "give an array of that shape"
+                )
             result = View(network.output, layout.shape, layout.strides, layout.dtype)
             return Job(network, views, result, dtypes.work, True, self.out.overlaps)
         if network.is_view:
             return Job(network, views, views[0], views[0].dtype)
-        on_result = set(network.output)
-        summed = [i for i in range(len(network.extents)) if i not in on_result]
-        indices = result_axis_order(self.order, network.output, views, tuple(summed))
+        indices = result_axis_order(self.order, network.output, views, _summed(network))
         extents = tuple(network.extents[i] for i in indices)
         result = View.contiguous(indices, extents, dtypes.result)
         return Job(network, views, result, dtypes.work)
@@ -120,6 +129,11 @@ def setting_of(
     if all(shape is None for shape in shapes):
         arrays = [np.asarray(operand) for operand in operands]
         layouts = tuple(Layout.of(a) for a in arrays)
+        if isinstance(dtype, (list, tuple)):
+            raise ExpressionError(
+                f"dtype is {dtype!r}, but all operands are arrays, which have dtypes of their own; "
+                "give one dtype to compute in, or shapes instead of arrays"
+            )
         forced = None if dtype is None else np.dtype(dtype)  # type: ignore[arg-type]
         return Setting(
             expression, layouts, union_bytes(arrays), limits, None, forced, order, casting
@@ -131,6 +145,15 @@ def setting_of(
     return Setting(
         expression, layouts, _planned_bytes(layouts, same), limits, None, None, order, casting
     )
+
+
+def _summed(network: Network) -> tuple[int, ...]:
+    """The indices that are not on the result, sorted by label if Python can sort them."""
+    on_result = set(network.output)
+    summed = [i for i in range(len(network.extents)) if i not in on_result]
+    with suppress(TypeError):
+        summed.sort(key=network.labels.__getitem__)  # type: ignore[arg-type]
+    return tuple(summed)
 
 
 def _shape_of(operand: Any) -> tuple[int, ...] | None:
@@ -157,7 +180,7 @@ def _dtypes(dtype: Any, n_operands: int) -> list[np.dtype[Any]]:
 
 def _planned_bytes(layouts: tuple[Layout, ...], same: Iterable[tuple[int, int]]) -> int:
     first = list(range(len(layouts)))
-    for left, right in same:
+    for left, right in _pairs(same):
         for operand in (left, right):
             if not 0 <= operand < len(layouts):
                 raise ExpressionError(
@@ -173,6 +196,15 @@ def _planned_bytes(layouts: tuple[Layout, ...], same: Iterable[tuple[int, int]])
     return sum(layouts[k].n_bytes for k in set(first))
 
 
+def _pairs(same: Any) -> list[tuple[int, int]]:
+    try:
+        return [(as_int(left), as_int(right)) for left, right in same]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"same is {same!r}; expected pairs of operand numbers, such as [(0, 1)]"
+        ) from None
+
+
 def out_of(out: Array, arrays: Sequence[Array]) -> Out:
     """The layout of the caller's result array and whether it overlaps an operand.
 
@@ -184,16 +216,11 @@ def out_of(out: Array, arrays: Sequence[Array]) -> Out:
     return Out(Layout.of(out), any(np.may_share_memory(out, a) for a in arrays))
 
 
-def check_out(out: Array, network: Network) -> None:
-    """Refuse a result array of the wrong kind.
+def check_out(out: Array) -> None:
+    """Refuse a result array that cannot be written.
 
     Raises:
-        ExpressionError: Its shape is not the result's, or it cannot be written.
+        ExpressionError: It is read-only.
     """
-    if out.shape != network.result_shape:
-        raise ExpressionError(
-            f"out has shape {out.shape}; the result has shape {network.result_shape}; "
-            "give an array of that shape"
-        )
     if not out.flags.writeable:
         raise ExpressionError("out is read-only; give an array that can be written")

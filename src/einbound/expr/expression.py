@@ -111,6 +111,8 @@ def split_arguments(args: Sequence[Any]) -> tuple[Expression, tuple[Any, ...]]:
         ExpressionError: There is no operand, or the expression is wrong.
         TypeError: In the interleaved form, labels are no sequence of hashable values.
     """
+    if args and isinstance(args[0], bytes):
+        args = (args[0].decode("ascii", "replace"), *args[1:])
     if args and isinstance(args[0], str):
         return parse(args[0], len(args) - 1), tuple(args[1:])
     if len(args) < 2:

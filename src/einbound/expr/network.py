@@ -56,6 +56,6 @@ class Network:
         return len(self.inputs) == 1 and len(self.inputs[0]) == len(self.output)
 
     def name(self, indices: tuple[int, ...]) -> str:
-        """The labels of `indices` as text: joined if all are single letters, else by commas."""
-        names = [str(self.labels[i]) for i in indices]
-        return ("" if all(len(n) == 1 for n in names) else ",").join(names)
+        """The labels of `indices` as text: joined if all labels are one letter, else by commas."""
+        separator = "" if all(len(str(label)) == 1 for label in self.labels) else ","
+        return separator.join(str(self.labels[i]) for i in indices)

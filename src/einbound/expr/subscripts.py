@@ -39,7 +39,8 @@ class Term:
         names = [str(label) for label in self.labels]
         if self.ellipsis is not None:
             names.insert(self.ellipsis, "...")
-        return "".join(names)
+        are_letters = all(isinstance(label, str) and len(label) == 1 for label in self.labels)
+        return ("" if are_letters else " ").join(names)
 
 
 @dataclass(frozen=True, slots=True)
