@@ -30,7 +30,7 @@ from einbound.step.view import View
 
 Array = NDArray[Any]
 
-#: Interpreter objects of one run (measured: at most 9 KiB in all), and the rounding of the arena
+#: Interpreter objects of one run (measured: at most 11 KiB in all), and the rounding of the arena
 #: to lines and pages; docs/decisions/0002 has the measurements.
 RUN_OVERHEAD_BYTES = 16 * 1024
 #: Per cell: a view with its shape and strides, its entry in the tables, a page cut in two.
