@@ -193,6 +193,14 @@ def test_wrong_kinds_in_a_written_plan_are_named(
         eb.Plan.build(CHAIN, *SHAPES, **options)
 
 
+def test_planners_may_take_no_limit() -> None:
+    def last_first(inputs: Any, output: Any, sizes: Any) -> list[tuple[int, int]]:
+        return [(len(inputs) - 2, len(inputs) - 1), (0, 1)]
+
+    assert eb.plan(CHAIN, *SHAPES, optimize=last_first).path == ((1, 2), (0, 1))
+    assert eb.plan(CHAIN, *SHAPES, optimize=lambda *_: [(0, 1), (0, 1)]).path[0] == (0, 1)
+
+
 @pytest.mark.parametrize("same", [5, [0, 1], [("a", 1)], [(0, 1, 2)], [(0.0, 1)]])
 def test_same_that_is_no_pairs_is_named(same: Any) -> None:
     with pytest.raises(TypeError, match=r"same is .*; expected pairs of operand numbers"):

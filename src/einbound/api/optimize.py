@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from operator import index as as_int
 from typing import Any, TypeAlias
 
@@ -36,7 +37,8 @@ def chosen_path(optimize: Any, make_network: Callable[[], Network]) -> Path | No
     Args:
         optimize: True, False, None, a preset, a pair (preset, limit in elements: ignored, since
             limits are bytes here), an explicit path with or without numpy's marker, a tree with
-            `get_path()`, or a function (inputs, output, size of each label, limit) -> path.
+            `get_path()`, or a function (inputs, output, size of each label, limit) -> path, which
+            may lack the limit.
         make_network: Tells what is contracted; asked only for functions.
 
     Raises:
@@ -54,13 +56,26 @@ def chosen_path(optimize: Any, make_network: Callable[[], Network]) -> Path | No
         network = make_network()
         inputs = [frozenset(term) for term in network.inputs]
         sizes = dict(enumerate(network.extents))
-        return plain_path(optimize(inputs, frozenset(network.output), sizes, None))
+        given = (inputs, frozenset(network.output), sizes, None)
+        return plain_path(optimize(*given[: _n_taken(optimize)]))
     if isinstance(optimize, Sequence):
         return _listed(optimize)
     raise TypeError(
         f"optimize is {optimize!r}; expected True, False, a preset such as 'auto', a path, a tree "
         "with get_path(), or a function that returns a path"
     )
+
+
+def _n_taken(planner: Callable[..., Any]) -> int:
+    """How many of (inputs, output, sizes, limit) a planner takes; some know no limit."""
+    try:
+        signature(planner).bind(*range(4))
+    except TypeError:
+        return 3
+    except ValueError:
+        # Nothing is known about the arguments of some compiled functions.
+        return 4
+    return 4
 
 
 def _check_preset(name: str) -> None:
