@@ -18,8 +18,10 @@ from einbound.plan.frame import Frame
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
 from einbound.plan.nests import Hoist, Nests
+from einbound.plan.order import optimal_orders
 from einbound.plan.search import Budget, Found, lower_bound, search
 from einbound.plan.tree import Cut, Tree
+from einbound.plan.widths import Tally, Task, traded, widened
 from interpreter import Interpreter
 from test_order import every_tree, network_of, stored_network
 from trees import random_network, random_tree
@@ -336,3 +338,57 @@ def test_a_large_network_fits_a_quarter_for_little(
 
 def test_bits_are_rising() -> None:
     assert bits(0b101001) == (0, 3, 5)
+
+
+def batched_network() -> Network:
+    """Sixteen small factors with a common batch around one large array."""
+    small = [f"ABC{i}" for i in "ijklmnopqrstuvwx"]
+    sizes = dict.fromkeys("ABijklmnopqrstuvwxW", 2) | {"C": 1}
+    return network_of(",".join([*small, "ijklmnopqrstuvwxW"]) + "->ABCW", sizes)
+
+
+def test_smaller_buffers_are_tried_before_loops_on_many_operands() -> None:
+    packed = Meter(packing=1 << 20)
+    made = found(
+        batched_network(), Budget(None, 100_000), meter=packed, default_buffer_bytes=1 << 22
+    )
+    assert made.fits
+    assert made.metered.macs == 527_840
+    assert made.buffer_bytes < 1 << 20
+
+
+def test_of_equal_orders_of_many_operands_the_lower_peak_comes_first() -> None:
+    made = found(batched_network(), Budget(None, None))
+    assert made.metered.macs == 527_840
+    assert made.metered.workspace_bytes < 50_000
+
+
+def test_proven_means_the_exact_optimum_and_own_orders(
+    network_file: Callable[[str], dict[str, Any]],
+) -> None:
+    network = stored_network(network_file("thc_ppl"))
+    free = found(network, Budget(None, None))
+    assert free.proven
+    own = found(network, Budget(None, None), orders=(free.tree.steps,))
+    assert own.metered.macs == free.metered.macs
+    assert not own.proven
+    least = found(network, Budget(None, 64), default_buffer_bytes=64)
+    assert least.metered.macs > free.metered.macs
+    assert not least.proven
+    assert not found(batched_network(), Budget(None, None)).proven
+
+
+@given(SEEDS, st.integers(3, 5), st.floats(0.05, 0.9))
+def test_exchanged_widths_fit_and_are_no_worse(seed: int, n: int, part: float) -> None:
+    network = random_network(random.Random(seed), n, n + 2)
+    frame = Frame(network, optimal_orders(network, 1)[0], 8)
+    space = frame.space(Nests.none(len(frame.steps)), 64)
+    limit = Budget(None, int(part * space.workspace_bytes))
+    cuts = tuple(Cut(i, 1) for i in bits(frame.useful[-1]) if frame.extents[i] > 1)
+    nests = Nests.none(len(frame.steps)).with_opens(len(frame.steps) - 1, cuts[:3])
+    task = Task(limit, 64, Tally())
+    start = widened(frame, nests, task, thorough=False)
+    if start is not None:
+        after = traded(start, task, 200)
+        assert after.price.space.fits(limit)
+        assert after.price.key <= start.price.key

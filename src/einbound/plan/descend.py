@@ -162,6 +162,8 @@ def _moved(frame: Frame, found: Candidate, place: tuple[int, int], task: Task) -
             tried.append(bare.with_opens(other, (*bare.opens[other], cut)))
     best = found
     for nests in tried:
+        if frame.macs(frame.place(nests)[0]) > best.price.macs:
+            continue
         price = task.price(frame, nests)
         fits = price.space.fits(task.limit)
         if fits and (price.macs, price.calls) < (best.price.macs, best.price.calls):

@@ -57,6 +57,7 @@ class Frame:
             for step, (left, right) in enumerate(steps)
         ]
         self.full = [itemsize * terms.sizes[mask] for mask in self.carried]
+        self._once: dict[tuple[int, tuple[Cut, ...]], float] = {}
         # Operands are views; one whose private indices are summed first is a value of its own.
         self.stored = [
             len(bits(terms.masks[k])) < len(indices) for k, indices in enumerate(network.inputs)
@@ -156,7 +157,10 @@ class Frame:
             for cut in cuts:
                 calls *= -(-self.extents[cut.index] // cut.width)
             n_calls += calls
-            seconds += calls * shape.seconds(cuts, self.itemsize)
+            once = self._once.get((step, cuts))
+            if once is None:
+                once = self._once[step, cuts] = shape.seconds(cuts, self.itemsize)
+            seconds += calls * once
             carried = self.carried[value]
             if not all(carried >> cut.index & 1 for cut in nests.opens[step]):
                 outer = len(cuts) - len(nests.opens[step])

@@ -107,3 +107,15 @@ def order_macs(terms: Terms, steps: Steps) -> int:
     """Multiply-adds of an order without loops."""
     carried = carried_masks(terms, steps)
     return sum(terms.sizes[carried[left] | carried[right]] for left, right in steps)
+
+
+def order_peak(terms: Terms, steps: Steps) -> int:
+    """Most elements of intermediates alive at once in an order without loops."""
+    n = len(terms.masks)
+    carried = carried_masks(terms, steps)
+    peaks = [0] * len(carried)
+    for step, pair in enumerate(steps):
+        (p1, h1), (p2, h2) = ((peaks[v], terms.sizes[carried[v]] if v >= n else 0) for v in pair)
+        own = terms.sizes[carried[n + step]]
+        peaks[n + step] = max(min(max(p1, h1 + p2), max(p2, h2 + p1)), h1 + h2 + own)
+    return peaks[-1]

@@ -6,7 +6,7 @@ from random import Random
 
 from einbound.expr.network import Network
 from einbound.plan.greedy import greedy_steps
-from einbound.plan.masks import Steps, Terms, order_macs
+from einbound.plan.masks import Steps, Terms, order_macs, order_peak
 from einbound.plan.reconfigure import reconfigured
 from einbound.plan.subsets import best_orders, fewest, least_peak, steps_of
 
@@ -58,15 +58,23 @@ def sliced_orders(network: Network, n_units: int = 1) -> tuple[Steps, ...]:
 
 
 def greedy_order(network: Network, *, seed: int = 0) -> Steps:
-    """A good order of any number of operands: several greedy starts, the best ones repaired.
+    """A good order of any number of operands; the first of `greedy_orders`."""
+    return greedy_orders(network, 1, seed=seed)[0]
+
+
+def greedy_orders(network: Network, n_best: int = 4, *, seed: int = 0) -> tuple[Steps, ...]:
+    """Good orders of any number of operands: several greedy starts, the best ones repaired.
+
+    Fewest multiply-adds first, among equals the lower peak without loops.
 
     Args:
         network: The contraction.
-        seed: Seed of the random starts; the same seed gives the same order.
+        n_best: How many orders to return; fewer where repair leads to fewer.
+        seed: Seed of the random starts; the same seed gives the same orders.
     """
     n = len(network.inputs)
     if n == 1:
-        return ()
+        return ((),)
     terms = Terms.of(network)
     random = Random(seed)
     starts: list[tuple[int, int, Steps]] = []
@@ -77,9 +85,12 @@ def greedy_order(network: Network, *, seed: int = 0) -> Steps:
             starts.append((order_macs(terms, steps), len(starts), steps))
     repaired = [_repaired(terms, start[2], None) for start in sorted(starts)[:n_repaired]]
     # Subtrees grown at random places reach repairs that those at the largest values miss.
+    found = list(repaired)
     for _ in range(n_sweeps):
         repaired = [_repaired(terms, steps, random) for steps in repaired]
-    return min(repaired, key=lambda steps: order_macs(terms, steps))
+        found += repaired
+    found.sort(key=lambda steps: (order_macs(terms, steps), order_peak(terms, steps)))
+    return _distinct(found, n)[:n_best]
 
 
 def _effort(n: int) -> tuple[int, int, int]:

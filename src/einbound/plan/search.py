@@ -15,7 +15,7 @@ from einbound.expr.network import Network
 from einbound.plan.explore import Pool
 from einbound.plan.frame import Frame
 from einbound.plan.masks import Steps
-from einbound.plan.order import N_EXACT, greedy_order, optimal_orders, sliced_orders
+from einbound.plan.order import N_EXACT, greedy_orders, optimal_orders, sliced_orders
 from einbound.plan.passes import collect, collect_deep
 from einbound.plan.price import Limit
 from einbound.plan.tree import Tree
@@ -65,6 +65,8 @@ class Found:
         metered: Its counts.
         fits: Whether it keeps the budget.
         considered: Nests priced and plans metered on the way.
+        proven: Whether no order has fewer multiply-adds, loops or not: the orders were exact
+            and the planner's own, and the loops repeat nothing.
     """
 
     tree: Tree
@@ -72,6 +74,7 @@ class Found:
     metered: Metered
     fits: bool
     considered: int
+    proven: bool = False
 
 
 def lower_bound(network: Network, itemsize: int) -> int:
@@ -115,6 +118,7 @@ def search(
     Law: equal arguments give equal plans (tests/test_search.py::test_same_input_same_plan).
     """
     session = _Session(network, itemsize, budget, meter, headroom_bytes)
+    session.is_exact = orders is None and len(network.inputs) <= N_EXACT
     if budget.peak_bytes is None and budget.workspace_bytes is None:
         return session.unlimited(orders or _orders(network, 4), default_buffer_bytes)
     known = orders or _orders(network, _n_best(len(network.inputs)))
@@ -124,11 +128,15 @@ def search(
 def _orders(network: Network, n_best: int) -> tuple[Steps, ...]:
     n = len(network.inputs)
     if n > N_EXACT:
-        return (greedy_order(network),)
+        return greedy_orders(network, _N_GREEDY)
     found = dict.fromkeys(optimal_orders(network, n_best))
     if n > 2 and n_best > 4:
         found |= dict.fromkeys(sliced_orders(network, 2 if n <= 6 else 1))
     return tuple(found)
+
+
+#: Orders of many operands that a search chooses from.
+_N_GREEDY = 4
 
 
 def _n_best(n: int) -> int:
@@ -165,11 +173,15 @@ class _Session:
         self.best: _Confirmed | None = None
         self.nearest: _Confirmed | None = None
         self.tally = Tally()
+        self.is_exact = False
+        self.fewest_macs: int | None = None
         self.metered: dict[tuple[Tree, int], _Confirmed] = {}
 
     def frames(self, orders: Iterable[Steps]) -> list[Frame]:
         frames = [Frame(self.network, steps, self.itemsize) for steps in orders]
-        return sorted(frames, key=lambda frame: frame.plain_macs)
+        frames.sort(key=lambda frame: frame.plain_macs)
+        self.fewest_macs = frames[0].plain_macs
+        return frames
 
     def unlimited(self, orders: tuple[Steps, ...], buffer_bytes: int) -> Found:
         frames = self.frames(orders)
@@ -214,18 +226,23 @@ class _Session:
 
     def pass_over(self, frames: list[Frame], buffer_bytes: int) -> None:
         """Searches all orders with one buffer size, first with the headroom left free."""
-        if self.headroom_bytes:
+        if 0 < self.headroom_bytes < self.room_bytes():
             self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
         if not self.is_settled(frames):
             self.attempt(frames, self.budget, buffer_bytes)
 
-    def buffers(self, default_buffer_bytes: int) -> tuple[int, ...]:
-        """Buffer sizes below the default that leave noticeably more room."""
+    def room_bytes(self) -> int:
+        """Bytes that the budget leaves beside the result."""
         room = self.budget.workspace_bytes
         if self.budget.peak_bytes is not None:
             left = self.budget.peak_bytes - self.itemsize * prod(self.network.result_shape)
             room = left if room is None else min(room, left)
         assert room is not None, "a search with a budget has a limit"
+        return room
+
+    def buffers(self, default_buffer_bytes: int) -> tuple[int, ...]:
+        """Buffer sizes below the default that leave noticeably more room."""
+        room = self.room_bytes()
         largest = min(default_buffer_bytes, room)
         return tuple(b for b in _SMALL_BUFFERS if room // 32 < b < largest)
 
@@ -254,10 +271,23 @@ class _Session:
             worse = self.best is not None and candidate.price.macs > self.best.metered.macs
             if self.metered_out() or (worse and missing is not None and missing <= 0):
                 break
-            confirmed = self.confirm(candidate.frame.tree(candidate.nests), buffer_bytes)
-            over = confirmed.over_bytes
+            tree = candidate.frame.tree(candidate.nests)
+            over = self.confirm(tree, buffer_bytes).over_bytes
+            fewer = self.best is None or candidate.price.macs < self.best.metered.macs
+            if over > 0 and pool.candidates and fewer:
+                over = self.with_smaller_buffers(tree, buffer_bytes)
             missing = over if missing is None else min(missing, over)
         return missing if pool.candidates and missing is not None else 0
+
+    def with_smaller_buffers(self, tree: Tree, buffer_bytes: int) -> int:
+        """Bytes that a plan lacks with the largest buffers with which it fits, or with least."""
+        over = 0
+        for smaller in _SMALL_BUFFERS:
+            if smaller < buffer_bytes:
+                over = self.confirm(tree, smaller).over_bytes
+                if over <= 0:
+                    break
+        return over
 
     def confirm(self, tree: Tree, buffer_bytes: int) -> _Confirmed:
         """What the meter says, kept if it is the best so far."""
@@ -305,6 +335,7 @@ class _Session:
             chosen.metered,
             self.best is not None,
             self.tally.n_priced + len(self.metered),
+            self.is_exact and chosen.metered.macs == self.fewest_macs,
         )
 
 
