@@ -91,10 +91,14 @@ def _case(rng: random.Random, text: str, shapes: list[tuple[int, ...]], kinds: l
 def filled(layout: str, shape: tuple[int, ...], dtype: str) -> Array:
     """An array of one layout; its values are small, so that halves stay finite."""
     array = LAYOUTS[layout](shape, dtype)
-    base = array if array.base is None else array.base
-    while base.base is not None:
-        base = base.base
-    base.fill(0.25)
+    _base(array).fill(0.25)
+    return array
+
+
+def _base(array: Array) -> Array:
+    """The array that owns the memory."""
+    while array.base is not None:
+        array = array.base
     return array
 
 
@@ -166,7 +170,7 @@ def handwritten(case: Case, rng: random.Random) -> Iterator[tuple[str, eb.Plan |
             yield f"tree {number}", plan
 
 
-def row(case: Case, name: str, plan: eb.Plan | None) -> dict[str, Any]:
+def row(case: Case, name: str, plan: eb.Plan | None, out: Array | None = None) -> dict[str, Any]:
     """What one plan says of itself, and what runs of it took."""
     head = {"text": case.text, "layouts": case.layouts, "plan": name}
     if plan is None:
@@ -179,7 +183,8 @@ def row(case: Case, name: str, plan: eb.Plan | None) -> dict[str, Any]:
         "dtypes": [a.dtype.str for a in case.operands],
         "limit_bytes": limits.memory_bytes,
         "peak_bytes": plan.peak_bytes,
-        "operand_bytes": plan.operand_bytes,
+        # The caller's own result is there before.
+        "held_bytes": plan.operand_bytes if out is None else plan.peak_bytes - plan.workspace_bytes,
         "overhead_bytes": plan.overhead_bytes,
         "workspace_bytes": plan.workspace_bytes,
         "n_ways": len(said.ways),
@@ -190,9 +195,11 @@ def row(case: Case, name: str, plan: eb.Plan | None) -> dict[str, Any]:
         and plan.peak_bytes == plan.operand_bytes + read.space_bytes,
     }
     Counted.made.clear()
-    taken = measure(lambda: plan(*case.operands))
-    whole = _without_mappings(lambda: measure(lambda: plan(*case.operands)))
-    again = np.array_equal(taken.result, whole.result, equal_nan=True)
+    taken = measure(lambda: plan.run(case.operands, out))
+    first = taken.result.copy() if out is not None else taken.result
+    whole = _without_mappings(lambda: measure(lambda: plan.run(case.operands, out)))
+    # A result over an operand changes it, so that the second run has other operands.
+    again = name == "over" or np.array_equal(first, whole.result, equal_nan=True)
     return {
         **head,
         **promised,
@@ -203,6 +210,29 @@ def row(case: Case, name: str, plan: eb.Plan | None) -> dict[str, Any]:
         "outside": sum(each.outside for each in Counted.made),
         "same_again": bool(again),
     }
+
+
+def given(case: Case) -> Iterator[tuple[str, eb.Plan | None, Array]]:
+    """Plans for results that the caller owns: with gaps, turned, cast, over an operand."""
+    free = eb.plan(case.text, *case.operands)
+    job = free._made.executable.job
+    shape, dtype = job.network.result_shape, job.result.dtype
+    kinds = [name for name in sorted(LAYOUTS) if name != "window"]
+    outs = [(name, filled(name, shape, dtype.str)) for name in kinds]
+    if dtype.kind == "f" and dtype.itemsize > 2:
+        outs.append(("wider", filled("stepped", shape, "c16")))
+    base = _base(max(case.operands, key=lambda operand: _base(operand).nbytes))
+    n_bytes = int(np.prod(shape)) * dtype.itemsize
+    if base.nbytes >= n_bytes:
+        outs.append(("over", base.reshape(-1).view("u1")[:n_bytes].view(dtype).reshape(shape)))
+    for name, out in outs:
+        for k in (1, 8):
+            limit = free.operand_bytes + 2 * free.result_bytes + free.workspace_bytes // k
+            plan = eb.plan(case.text, *case.operands, memory_limit=max(limit, free.peak_bytes // k))
+            try:
+                yield name, plan._for(case.operands, out), out
+            except eb.BudgetError:
+                yield name, None, out
 
 
 def _without_mappings(action: Callable[[], Any]) -> Any:
@@ -290,6 +320,10 @@ def rows_of(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for _ in range(task["n_cases"]):
         case = next(source)
         rng = random.Random(task["seed"])
+        if task["kind"] == "given":
+            for name, plan, out in given(case):
+                yield row(case, name, plan, out)
+            continue
         plans = handwritten(case, rng) if task["kind"] == "handwritten" else limited(case)
         for name, plan in plans:
             yield row(case, name, plan)

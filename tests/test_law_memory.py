@@ -70,7 +70,7 @@ def spoiled(how: str, text: str, sizes: dict[str, int]) -> Row:
 
 def broken(row: Row) -> list[str]:
     """Which parts of the law a row breaks."""
-    promised = row["peak_bytes"] - row["operand_bytes"]
+    promised = row["peak_bytes"] - row["held_bytes"]
     allowed = promised + row["overhead_bytes"] + MEASURING_BYTES
     parts = {
         "meter": row["metered_alike"],
@@ -84,7 +84,13 @@ def broken(row: Row) -> list[str]:
     return [part for part, kept in parts.items() if not kept]
 
 
-CASES = [("limited", 1, 7), ("limited", 2, 7), ("handwritten", 3, 12), ("handwritten", 4, 12)]
+CASES = [
+    ("limited", 1, 5),
+    ("limited", 2, 5),
+    ("handwritten", 3, 8),
+    ("handwritten", 4, 8),
+    ("given", 5, 3),
+]
 
 
 @pytest.mark.parametrize(("kind", "seed", "n_cases"), CASES)
@@ -101,7 +107,8 @@ def test_the_random_runs_are_of_every_kind() -> None:
     dtypes = {frozenset(row["dtypes"]) for row in found}
     assert {d for some in dtypes for d in some} == {"<f2", "<f4", "<f8", "<c16"}
     assert any(len(some) > 1 for some in dtypes)
-    assert {row["plan"] for row in found} >= {"free", "k=1", "k=2", "k=4", "k=16", "k=64", "tree 0"}
+    plans = {row["plan"] for row in found}
+    assert plans >= {"free", "k=1", "k=2", "k=4", "k=16", "k=64", "tree 0", "stepped", "over"}
     assert max(row["workspace_bytes"] for row in found) > 8 << 20
     assert max(row["calls"] for row in found) > 100
 
@@ -131,7 +138,7 @@ def test_no_numpy_call_of_a_run_takes_more_than_ufunc_buffers() -> None:
     found = {name: (tracked, process) for name, tracked, process in child("law_numpy.py")}
     tracked, process = found.pop("never: matmul reversed")
     assert tracked <= MEASURING_BYTES
-    assert process > 12 << 20
+    assert process > 8 << 20
     assert len(found) >= 30
     for name, (tracked, process) in found.items():
         # c_einsum has buffers of its own size, which a plan counts as workspace.
