@@ -27,7 +27,9 @@ JUNK: list[Any] = [
 
 
 def looped_plan() -> eb.Plan:
-    return eb.Plan.build(CHAIN, *SHAPES, path=[(0, 1), (0, 1)], loops=[eb.Loop("c", 1, 3)])
+    return eb.Plan.build(
+        CHAIN, *SHAPES, path=[(0, 1), (0, 1)], loops=[eb.Loop("c", node=1, batch_size=3)]
+    )
 
 
 def places(data: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -175,10 +177,26 @@ def test_out_of_another_shape_is_named(shape: tuple[int, ...]) -> None:
         ({"path": [("a", "b")]}, TypeError, "expected a path"),
         ({"loops": "c"}, TypeError, "loops has 'c' of type str; expected einbound.Loop values"),
         ({"loops": [("c", 1, 2)]}, TypeError, "loops has .* of type tuple"),
-        ({"loops": eb.Loop("c", 1.0, 2)}, TypeError, "node of the loop over 'c' is 1.0"),
-        ({"loops": eb.Loop("c", 1, "2")}, TypeError, "batch_size of the loop over 'c' is '2'"),
-        ({"loops": eb.Loop("c", 1, 0, 2.5)}, TypeError, "n_batches of the loop over 'c' is 2.5"),
-        ({"loops": eb.Loop("c", 1, 2, role="external")}, eb.PlanError, "have role 'external'"),
+        (
+            {"loops": eb.Loop("c", node=1.0, batch_size=2)},
+            TypeError,
+            "node of the loop over 'c' is 1.0",
+        ),
+        (
+            {"loops": eb.Loop("c", node=1, batch_size="2")},
+            TypeError,
+            "batch_size of the loop over 'c' is '2'",
+        ),
+        (
+            {"loops": eb.Loop("c", node=1, batch_size=0, n_batches=2.5)},
+            TypeError,
+            "n_batches of the loop over 'c' is 2.5",
+        ),
+        (
+            {"loops": eb.Loop("c", node=1, batch_size=2, role="external")},
+            eb.PlanError,
+            "have role external; there it is",
+        ),
         ({"levels": [0, 0]}, TypeError, r"levels is \[0, 0\] of type list; expected a mapping"),
         ({"levels": {"a": 0}}, TypeError, "a step of levels is 'a' of type str"),
         ({"levels": {0: 0.5}}, TypeError, "level of step 0 is 0.5 of type float"),
@@ -213,14 +231,16 @@ def test_dtypes_are_not_listed_for_arrays() -> None:
 
 
 def test_numbers_in_a_written_plan_may_be_numpys() -> None:
-    loop = eb.Loop("c", np.int64(1), np.int64(3))  # type: ignore[arg-type]
+    loop = eb.Loop("c", node=np.int64(1), batch_size=np.int64(3))  # type: ignore[arg-type]
     path = ["einsum_path", (np.int64(0), 1), (0, 1)]
     plan = eb.Plan.build(CHAIN, *SHAPES, path=path, loops=loop, levels={np.int64(0): np.int64(1)})
     assert eb.Plan.from_json(plan.to_json()).loops == plan.loops
 
 
 def test_loops_name_an_ellipsis_as_it_is_printed() -> None:
-    plan = eb.Plan.build("...a,...a->...", (3, 4), (3, 4), loops=[eb.Loop("...0", 0, 1)])
+    plan = eb.Plan.build(
+        "...a,...a->...", (3, 4), (3, 4), loops=[eb.Loop("...0", node=0, batch_size=1)]
+    )
     assert str(plan.loops[0].index) == "...0"
 
 

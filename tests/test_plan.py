@@ -188,7 +188,7 @@ class TestHandWritten:
         return eb.Plan.build(LADDER, *SHAPES, path=[(0, 1), (0, 1)], loops=loops, **options)
 
     def test_it_runs_as_written(self, arrays: list[np.ndarray]) -> None:
-        plan = self.build(eb.Loop("a", 1, 5), eb.Loop("P", 0, 7))
+        plan = self.build(eb.Loop("a", node=1, batch_size=5), eb.Loop("P", node=0, batch_size=7))
         assert [(x.index, x.batch_size, x.n_batches, x.node) for x in plan.loops] == [
             ("a", 5, 3, 1),
             ("P", 7, 5, 0),
@@ -198,8 +198,11 @@ class TestHandWritten:
 
     def test_every_kind_of_loop_is_right(self, arrays: list[np.ndarray]) -> None:
         wanted = np.einsum(LADDER, *arrays, optimize=True)
-        external, contracted = eb.Loop("i", 1, 2), eb.Loop("c", 1, 5)
-        late, internal = eb.Loop("P", 1, 9), eb.Loop("c", 0, 4)
+        external, contracted = (
+            eb.Loop("i", node=1, batch_size=2),
+            eb.Loop("c", node=1, batch_size=5),
+        )
+        late, internal = eb.Loop("P", node=1, batch_size=9), eb.Loop("c", node=0, batch_size=4)
         for loops, levels in (
             ((external,), {}),
             ((external,), {0: 1}),
@@ -207,14 +210,26 @@ class TestHandWritten:
             ((contracted,), {0: 0}),
             ((late,), {}),
             ((internal,), {}),
-            ((late, external, eb.Loop("d", 1, 5), eb.Loop("b", 0, 3)), {}),
+            (
+                (
+                    late,
+                    external,
+                    eb.Loop("d", node=1, batch_size=5),
+                    eb.Loop("b", node=0, batch_size=3),
+                ),
+                {},
+            ),
         ):
             plan = self.build(*loops, levels=levels)
             assert np.allclose(plan(*arrays), wanted), plan.loops
             assert plan.meter().space_bytes + plan.operand_bytes == plan.peak_bytes
 
     def test_roles_and_combinations_are_those_of_the_tree(self) -> None:
-        plan = self.build(eb.Loop("P", 1, 10), eb.Loop("a", 1, 6), eb.Loop("c", 0, 6))
+        plan = self.build(
+            eb.Loop("P", node=1, batch_size=10),
+            eb.Loop("a", node=1, batch_size=6),
+            eb.Loop("c", node=0, batch_size=6),
+        )
         kinds = {x.index: (x.role, x.combine) for x in plan.loops}
         contracted, external = eb.Role.CONTRACTED, eb.Role.EXTERNAL
         assert kinds == {
@@ -223,25 +238,53 @@ class TestHandWritten:
             "c": (contracted, eb.Combine.SCATTER),
         }
 
+    def test_a_loop_without_a_step_belongs_to_the_last(self) -> None:
+        (loop,) = self.build(eb.Loop("a", "external", "scatter", batch_size=4)).loops
+        assert (loop.node, loop.role, loop.combine) == (1, "external", "scatter")
+
+    @pytest.mark.parametrize("name", ["role", "combine"])
+    def test_an_unknown_role_is_refused(self, name: str) -> None:
+        text = (
+            f"the loop over 'a' is said to have {name} 'inner'; expected '(contracted|accumulate)'"
+        )
+        with pytest.raises(eb.PlanError, match=text):
+            eb.Loop("a", **{name: "inner"})
+
     def test_a_number_of_batches_may_be_given_instead_of_their_size(self) -> None:
-        (loop,) = self.build(eb.Loop("a", 1, 0, n_batches=5)).loops
+        (loop,) = self.build(eb.Loop("a", node=1, batch_size=0, n_batches=5)).loops
         assert (loop.batch_size, loop.n_batches) == (3, 4)
 
     @pytest.mark.parametrize(
         ("loops", "options", "text"),
         [
-            ([eb.Loop("z", 1, 2)], {}, "a loop cuts 'z', which the expression does not have"),
-            ([eb.Loop("a", 7, 2)], {}, "given to step 7; steps are numbered 0 to 1"),
-            ([eb.Loop("i", 0, 2)], {}, "step 0 opens a loop over 'i', which no operand below"),
-            ([eb.Loop("a", 1, 99)], {}, "has batch_size 99; expected 1 to 12"),
-            ([eb.Loop("a", 1, 0)], {}, "has neither batch_size nor n_batches"),
-            ([eb.Loop("a", 1, 2), eb.Loop("a", 1, 3)], {}, "inside another loop over 'a'"),
-            ([eb.Loop("P", 1, 2)], {"levels": {0: 0}}, "but sums 'P' itself"),
+            (
+                [eb.Loop("z", node=1, batch_size=2)],
+                {},
+                "a loop cuts 'z', which the expression does not have",
+            ),
+            (
+                [eb.Loop("a", node=7, batch_size=2)],
+                {},
+                "given to step 7; steps are numbered 0 to 1",
+            ),
+            (
+                [eb.Loop("i", node=0, batch_size=2)],
+                {},
+                "step 0 opens a loop over 'i', which no operand below",
+            ),
+            ([eb.Loop("a", node=1, batch_size=99)], {}, "has batch_size 99; expected 1 to 12"),
+            ([eb.Loop("a", node=1, batch_size=0)], {}, "has neither batch_size nor n_batches"),
+            (
+                [eb.Loop("a", node=1, batch_size=2), eb.Loop("a", node=1, batch_size=3)],
+                {},
+                "inside another loop over 'a'",
+            ),
+            ([eb.Loop("P", node=1, batch_size=2)], {"levels": {0: 0}}, "but sums 'P' itself"),
             ([], {"levels": {0: 4}}, "runs inside 0 loops, so the level is 0 to 0"),
             ([], {"levels": {1: 1}}, "no loop encloses it, so its level is 0"),
             ([], {"levels": {5: 0}}, "level 0 is given to step 5; steps are numbered 0 to 1"),
             (
-                [eb.Loop("a", 1, 2, role=eb.Role.CONTRACTED)],
+                [eb.Loop("a", node=1, batch_size=2, role=eb.Role.CONTRACTED)],
                 {},
                 "said to have role contracted; there it is external",
             ),
@@ -267,7 +310,7 @@ class TestHandWritten:
 
     def test_a_limit_binds_hand_written_plans_too(self) -> None:
         with pytest.raises(eb.BudgetError, match="workspace_limit=1000 bytes is too small"):
-            self.build(eb.Loop("a", 1, 6), workspace_limit=1000)
+            self.build(eb.Loop("a", node=1, batch_size=6), workspace_limit=1000)
 
 
 class TestDocument:

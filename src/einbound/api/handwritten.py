@@ -38,7 +38,7 @@ def build_tree(
         steps = steps_from_path(plain_path(path), n_operands)
     elif n_operands > 1:
         steps = first_order(network)
-    loops, levels = _loops(loops), _levels(levels)
+    loops, levels = _loops(loops, len(steps)), _levels(levels)
     opens: list[tuple[Cut, ...]] = [()] * len(steps)
     for loop in loops:
         _check_step(loop.node, len(steps), f"the loop over {loop.index!r}")
@@ -52,8 +52,8 @@ def build_tree(
     return tree
 
 
-def _loops(loops: Iterable[Loop] | Loop) -> tuple[Loop, ...]:
-    """The loops with plain integers for numbers."""
+def _loops(loops: Iterable[Loop] | Loop, n_steps: int) -> tuple[Loop, ...]:
+    """The loops with plain integers for numbers, and the last step for -1."""
     loops = tuple(loops) if isinstance(loops, Iterable) else (loops,)
     for loop in loops:
         if not isinstance(loop, Loop):
@@ -61,14 +61,15 @@ def _loops(loops: Iterable[Loop] | Loop) -> tuple[Loop, ...]:
                 f"loops has {loop!r} of type {type(loop).__name__}; expected einbound.Loop values "
                 "such as Loop('a', node=0, batch_size=4)"
             )
+    nodes = [whole(loop.node, f"node of the loop over {loop.index!r}") for loop in loops]
     return tuple(
         replace(
             loop,
-            node=whole(loop.node, f"node of the loop over {loop.index!r}"),
+            node=n_steps - 1 if node == -1 and n_steps else node,
             batch_size=whole(loop.batch_size, f"batch_size of the loop over {loop.index!r}"),
             n_batches=whole(loop.n_batches, f"n_batches of the loop over {loop.index!r}"),
         )
-        for loop in loops
+        for loop, node in zip(loops, nodes, strict=True)
     )
 
 
@@ -135,6 +136,5 @@ def _check_claims(tree: Tree, loop: Loop) -> None:
         if said is not None and said is not found:
             raise PlanError(
                 f"the loop over {loop.index!r} at step {loop.node} is said to have {name} "
-                f"{getattr(said, 'value', repr(said))}; there it is {found.value}; "
-                f"leave {name} out or correct it"
+                f"{said}; there it is {found}; leave {name} out or correct it"
             )

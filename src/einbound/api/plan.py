@@ -195,8 +195,9 @@ class Plan:
 
         Example:
             >>> import einbound as eb
+            >>> loop = eb.Loop("c", node=1, batch_size=4)
             >>> plan = eb.Plan.build("ab,bc,cd->ad", (8, 16), (16, 8), (8, 16),
-            ...                      path=[(0, 1), (0, 1)], loops=[eb.Loop("c", 1, 4)])
+            ...                      path=[(0, 1), (0, 1)], loops=[loop])
             >>> plan.macs
             2048
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 
@@ -18,14 +18,14 @@ from einbound.errors import PathError, PlanError
 from einbound.expr.network import Network
 
 
-class Role(Enum):
+class Role(StrEnum):
     """Whether a looped index is summed or lies on the result."""
 
     CONTRACTED = "contracted"
     EXTERNAL = "external"
 
 
-class Combine(Enum):
+class Combine(StrEnum):
     """How the trips of a loop make the value of the step that opens it."""
 
     ACCUMULATE = "accumulate"
@@ -38,21 +38,27 @@ class Loop:
 
     Attributes:
         index: Label of the index that is cut.
-        node: Step (position in the path) that opens the loop.
+        role: Contracted or external; also as text.
+        combine: Whether trips add up or fill disjoint blocks; also as text.
+        extent: Elements of the index in all.
         batch_size: Elements of the index per trip; the last trip may have fewer.
         n_batches: Number of trips.
-        extent: Elements of the index in all.
-        role: Contracted or external.
-        combine: Whether trips add up or fill disjoint blocks.
+        node: Step (position in the path) that opens the loop; -1 is the last one.
     """
 
     index: Hashable
-    node: int
-    batch_size: int
-    n_batches: int = 0
-    extent: int = 0
     role: Role | None = None
     combine: Combine | None = None
+    extent: int = 0
+    batch_size: int = 0
+    n_batches: int = 0
+    node: int = -1
+
+    def __post_init__(self) -> None:
+        for name, kind in (("role", Role), ("combine", Combine)):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, kind):
+                object.__setattr__(self, name, _member(kind, given, name, self.index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +208,7 @@ class Tree:
                 role, combine = self.kind(step, cut.index)
                 label = self.network.labels[cut.index]
                 loops.append(
-                    Loop(label, step, cut.width, trips(cut, self.network), extent, role, combine)
+                    Loop(label, role, combine, extent, cut.width, trips(cut, self.network), step)
                 )
         return tuple(loops)
 
@@ -308,6 +314,16 @@ class Tree:
                     f"step {step} is given level {level}, outside the loop over {label!r}, but "
                     f"sums {label!r} itself; a value must be made inside the loop that it sums"
                 )
+
+
+def _member(
+    kind: type[Role] | type[Combine], given: object, name: str, index: Hashable
+) -> Role | Combine:
+    for member in kind:
+        if member == given:
+            return member
+    known = " or ".join(repr(member.value) for member in kind)
+    raise PlanError(f"the loop over {index!r} is said to have {name} {given!r}; expected {known}")
 
 
 def trips(cut: Cut, network: Network) -> int:
