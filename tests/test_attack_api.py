@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 import einbound as eb
 from strategies import Call, calls, strided
 
+#: Callers are not bound by annotations.
+Loop: Any = eb.Loop
+build: Any = eb.Plan.build
+
 SHAPES = ((4, 6), (6, 8), (8, 4))
 CHAIN = "ab,bc,cd->ad"
 
@@ -28,7 +32,7 @@ JUNK: list[Any] = [
 
 def looped_plan() -> eb.Plan:
     return eb.Plan.build(
-        CHAIN, *SHAPES, path=[(0, 1), (0, 1)], loops=[eb.Loop("c", node=1, batch_size=3)]
+        CHAIN, *SHAPES, path=[(0, 1), (0, 1)], loops=[Loop("c", node=1, batch_size=3)]
     )
 
 
@@ -154,7 +158,7 @@ def test_summed_labels_are_iterated_in_their_own_order() -> None:
 
 
 def test_text_may_be_bytes() -> None:
-    assert eb.einsum(b"i,i", np.ones(2), np.ones(2)) == 2  # type: ignore[arg-type]
+    assert eb.einsum(b"i,i", np.ones(2), np.ones(2)) == 2
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 1), ()])
@@ -178,22 +182,22 @@ def test_out_of_another_shape_is_named(shape: tuple[int, ...]) -> None:
         ({"loops": "c"}, TypeError, "loops has 'c' of type str; expected einbound.Loop values"),
         ({"loops": [("c", 1, 2)]}, TypeError, "loops has .* of type tuple"),
         (
-            {"loops": eb.Loop("c", node=1.0, batch_size=2)},
+            {"loops": Loop("c", node=1.0, batch_size=2)},
             TypeError,
             "node of the loop over 'c' is 1.0",
         ),
         (
-            {"loops": eb.Loop("c", node=1, batch_size="2")},
+            {"loops": Loop("c", node=1, batch_size="2")},
             TypeError,
             "batch_size of the loop over 'c' is '2'",
         ),
         (
-            {"loops": eb.Loop("c", node=1, batch_size=0, n_batches=2.5)},
+            {"loops": Loop("c", node=1, batch_size=0, n_batches=2.5)},
             TypeError,
             "n_batches of the loop over 'c' is 2.5",
         ),
         (
-            {"loops": eb.Loop("c", node=1, batch_size=2, role="external")},
+            {"loops": Loop("c", node=1, batch_size=2, role="external")},
             eb.PlanError,
             "have role external; there it is",
         ),
@@ -208,7 +212,7 @@ def test_wrong_kinds_in_a_written_plan_are_named(
     options: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        eb.Plan.build(CHAIN, *SHAPES, **options)
+        build(CHAIN, *SHAPES, **options)
 
 
 def test_planners_may_take_no_limit() -> None:
@@ -231,16 +235,14 @@ def test_dtypes_are_not_listed_for_arrays() -> None:
 
 
 def test_numbers_in_a_written_plan_may_be_numpys() -> None:
-    loop = eb.Loop("c", node=np.int64(1), batch_size=np.int64(3))  # type: ignore[arg-type]
+    loop = Loop("c", node=np.int64(1), batch_size=np.int64(3))
     path = ["einsum_path", (np.int64(0), 1), (0, 1)]
-    plan = eb.Plan.build(CHAIN, *SHAPES, path=path, loops=loop, levels={np.int64(0): np.int64(1)})
+    plan = build(CHAIN, *SHAPES, path=path, loops=loop, levels={np.int64(0): np.int64(1)})
     assert eb.Plan.from_json(plan.to_json()).loops == plan.loops
 
 
 def test_loops_name_an_ellipsis_as_it_is_printed() -> None:
-    plan = eb.Plan.build(
-        "...a,...a->...", (3, 4), (3, 4), loops=[eb.Loop("...0", node=0, batch_size=1)]
-    )
+    plan = build("...a,...a->...", (3, 4), (3, 4), loops=[Loop("...0", node=0, batch_size=1)])
     assert str(plan.loops[0].index) == "...0"
 
 
