@@ -128,7 +128,7 @@ def _width(network: Network, loop: Loop) -> int:
 def _check_claims(tree: Tree, loop: Loop) -> None:
     """What the caller said about a loop beyond its index and width must be so."""
     role, combine = tree.kind(loop.node, _index(tree.network, loop.index))
-    claims: tuple[tuple[str, Role | Combine | None, Role | Combine], ...] = (
+    claims: tuple[tuple[str, str | None, str], ...] = (
         ("role", loop.role, role),
         ("combine", loop.combine, combine),
     )

@@ -8,7 +8,7 @@ from einbound.api.limits import describe_cell
 from einbound.api.planning import Made, compiled
 from einbound.backends.sizes import StepCount
 from einbound.expr.network import Network
-from einbound.plan.tree import Loop, Tree
+from einbound.plan.tree import Combine, Loop, Role, Tree
 from einbound.report.text import AliveRow, LimitRow, LoopRow, PlanReport, StepRow
 from einbound.run.executable import Executable
 from einbound.schedule.cells import Place
@@ -97,8 +97,8 @@ def _loop_row(loop: Loop) -> LoopRow:
     assert loop.combine is not None
     return LoopRow(
         str(loop.index),
-        loop.role,
-        loop.combine,
+        Role(loop.role),
+        Combine(loop.combine),
         loop.extent,
         loop.batch_size,
         loop.n_batches,

@@ -47,8 +47,8 @@ class Loop:
     """
 
     index: Hashable
-    role: Role | None = None
-    combine: Combine | None = None
+    role: Role | str | None = None
+    combine: Combine | str | None = None
     extent: int = 0
     batch_size: int = 0
     n_batches: int = 0
