@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import einbound
 from einbound.expr.network import Network
 from einbound.plan.frame import Frame
 from einbound.plan.masks import bits
@@ -392,3 +393,34 @@ def test_exchanged_widths_fit_and_are_no_worse(seed: int, n: int, part: float) -
         after = traded(start, task, 200)
         assert after.price.space.fits(limit)
         assert after.price.key <= start.price.key
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "limit"),
+    [
+        ("badc,cabd,a->da", {"a": 2, "b": 3, "c": 4, "d": 3}, 16),
+        ("cab,a,bac->a", {"a": 4, "b": 4, "c": 2}, 16),
+        ("de,ed,c->", {"c": 2, "d": 3, "e": 2}, 24),
+        ("de,dacb,d,eabc->", {"a": 4, "b": 2, "c": 4, "d": 4, "e": 4}, 64),
+    ],
+)
+def test_no_refusal_where_two_loops_fit_by_the_real_meter(
+    text: str, sizes: dict[str, int], limit: int
+) -> None:
+    shapes = [tuple(sizes[i] for i in term) for term in text.split("->")[0].split(",")]
+    made = einbound.plan(text, *shapes, workspace_limit=limit)
+    assert made.workspace_bytes <= limit
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "limit", "macs"),
+    [
+        ("ecad,ecad,aeb->b", {"a": 2, "b": 2, "c": 3, "d": 4, "e": 2}, 32, 56),
+        ("bcda,d,dcf,acb->d", {"a": 2, "b": 2, "c": 4, "d": 4, "f": 4}, 64, 96),
+    ],
+)
+def test_the_real_meter_decides_which_short_nest_has_fewest_macs(
+    text: str, sizes: dict[str, int], limit: int, macs: int
+) -> None:
+    shapes = [tuple(sizes[i] for i in term) for term in text.split("->")[0].split(",")]
+    assert einbound.plan(text, *shapes, workspace_limit=limit).macs <= macs

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from einbound.plan.descend import descend, sliced_and_repaired
-from einbound.plan.explore import Effort, Pool, explore, polished, sliced_at_root
+from einbound.plan.explore import Effort, Pool, explore, moves, polished, sliced_at_root
 from einbound.plan.frame import Frame
 from einbound.plan.nests import Nests
 from einbound.plan.order import N_EXACT
-from einbound.plan.widths import Task, traded
+from einbound.plan.widths import Candidate, Task, traded
 
 #: Nests priced in one pass over all orders, by number of operands.
 _PRICED_PER_PASS = {3: 2000, 4: 3000, 5: 4000, 6: 5000, 7: 8000, 8: 10000, 9: 12000, 10: 14000}
@@ -62,6 +62,35 @@ def collect_deep(frames: list[Frame], task: Task, pool: Pool) -> None:
         if pool.macs is None or frame.plain_macs < pool.macs:
             descend(frame, Nests.none(len(frame.steps)), task, pool, _N_POLISHED)
             sliced_at_root(frame, task, pool)
+
+
+def short_nests(
+    frames: list[Frame], task: Task, n_priced: int, macs: int | None
+) -> list[Candidate]:
+    """The nests of up to two moves that fit by their price, fewest multiply-adds first.
+
+    Args:
+        frames: The orders.
+        task: What to keep to.
+        n_priced: Nests to price, at most.
+        macs: Only nests with fewer multiply-adds than this; None: all.
+    """
+    found: list[Candidate] = []
+    stop = task.tally.n_priced + n_priced
+    for frame in frames:
+        seen: set[Nests] = set()
+        plain = Nests.none(len(frame.steps))
+        for first in (plain, *moves(frame, plain)):
+            for nests in (first, *moves(frame, first)):
+                if nests in seen or task.tally.n_priced >= stop:
+                    continue
+                seen.add(nests)
+                if macs is None or frame.macs(frame.place(nests)[0]) < macs:
+                    price = task.price(frame, nests)
+                    if price.space.fits(task.limit):
+                        found.append(Candidate(frame, nests, price))
+    found.sort(key=lambda candidate: candidate.price.key)
+    return found
 
 
 def _slice(frame: Frame, task: Task, pool: Pool) -> None:

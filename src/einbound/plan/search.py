@@ -16,7 +16,7 @@ from einbound.plan.explore import Pool
 from einbound.plan.frame import Frame
 from einbound.plan.masks import Steps
 from einbound.plan.order import N_EXACT, greedy_orders, optimal_orders, sliced_orders
-from einbound.plan.passes import collect, collect_deep
+from einbound.plan.passes import collect, collect_deep, short_nests
 from einbound.plan.price import Limit
 from einbound.plan.tree import Tree
 from einbound.plan.widths import Candidate, Tally, Task
@@ -25,7 +25,7 @@ from einbound.step.pricing import TOUCH_BYTE_SECONDS, TRIP_SECONDS
 Budget = Limit
 
 #: Buffer sizes below the default that are tried when a plan does not fit, largest first.
-_SMALL_BUFFERS = (1 << 16, 1 << 12, 1 << 8)
+_SMALL_BUFFERS = (1 << 16, 1 << 12, 1 << 8, 1 << 6)
 
 
 class Metered(Protocol):
@@ -207,7 +207,23 @@ class _Session:
             few = len(self.network.inputs) <= N_EXACT
             if few and self.best is not None and not self.is_settled(frames):
                 self.pass_over(frames, buffer_bytes)
+        if len(self.network.inputs) <= N_EXACT and not self.is_settled(frames):
+            self.meter_all(frames)
         return self.found()
+
+    def meter_all(self, frames: list[Frame]) -> None:
+        """Meters what prices say may fit, fewest multiply-adds first, until something fits.
+
+        Steps may need more than was priced; near the least workspace only the meter knows which.
+        """
+        least = _SMALL_BUFFERS[-1]
+        most = None if self.best is None else self.best.metered.macs
+        n_metered, n_priced = _RESCUE if self.best is None else _IMPROVE
+        task = Task(self.budget, least, self.tally)
+        for candidate in short_nests(frames, task, n_priced, most)[:n_metered]:
+            tree = candidate.frame.tree(candidate.nests)
+            if self.confirm(tree, least).over_bytes <= 0:
+                return
 
     def is_hopeless(self) -> bool:
         """Whether no plan can keep the budget."""
@@ -347,6 +363,9 @@ _N_CONFIRMED_QUICKLY = 8
 _SLOW_SECONDS = 5e-3
 #: Plans whose predicted seconds differ by less than this factor count as equally fast.
 _SAME_SECONDS = 1.02
+#: Plans metered and nests priced before a refusal, and for fewer multiply-adds than the best has.
+_RESCUE = (400, 12_000)
+_IMPROVE = (40, 3_000)
 #: Passes under ever tighter limits while the meter asks for more than was priced.
 _N_RETRIES = 3
 
