@@ -7,7 +7,7 @@ passed in. An exact planner can stand behind the same signature.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol
 
@@ -122,7 +122,48 @@ def search(
     if budget.peak_bytes is None and budget.workspace_bytes is None:
         return session.unlimited(orders or _orders(network, 4), default_buffer_bytes)
     known = orders or _orders(network, _n_best(len(network.inputs)))
-    return session.limited(known, default_buffer_bytes)
+    found = session.limited(known, default_buffer_bytes)
+    if found.fits or not known[0]:
+        return found
+    return _least(network, itemsize, budget, meter, known, default_buffer_bytes)
+
+
+def _least(
+    network: Network,
+    itemsize: int,
+    budget: Budget,
+    meter: Meter,
+    orders: tuple[Steps, ...],
+    default_buffer_bytes: int,
+) -> Found:
+    """The plan of the smallest peak that is found; it may keep the budget after all.
+
+    What is found depends on which bytes are limited and not on how many, so that the peak that
+    a refusal names is one that can be had, and every larger limit too.
+    """
+
+    def within(budget: Budget) -> Found:
+        session = _Session(network, itemsize, budget, meter, 0)
+        return session.limited(orders, default_buffer_bytes)
+
+    results = []
+    for nothing in (Budget(0, None), Budget(None, 0)):
+        limited = budget.peak_bytes if nothing.workspace_bytes is None else budget.workspace_bytes
+        if limited is not None:
+            least = within(nothing)
+            for _ in range(_N_LOWERED if len(network.inputs) <= _N_FEW else 0):
+                lower = within(nothing.less(1 - _over(least.metered, nothing)))
+                if not lower.fits:
+                    break
+                least = lower
+            results.append(replace(least, fits=_over(least.metered, budget) <= 0))
+    # With both limits set each has its own smallest peak; the one further off says more.
+    return max(results, key=lambda found: (found.fits, _over(found.metered, budget)))
+
+
+#: How often the smallest peak is asked to be smaller still, and for how many operands.
+_N_LOWERED = 6
+_N_FEW = 6
 
 
 def _orders(network: Network, n_best: int) -> tuple[Steps, ...]:

@@ -1,0 +1,50 @@
+"""Refusals are honest: the smallest peak that is named can be had, and so can all above it."""
+
+from __future__ import annotations
+
+import random
+import string
+
+import pytest
+
+import einbound as eb
+
+
+def small_case(seed: int) -> tuple[str, list[tuple[int, ...]]]:
+    rng = random.Random(seed)
+    extents = {
+        label: rng.choice([2, 3, 4]) for label in string.ascii_lowercase[: rng.randint(3, 5)]
+    }
+    terms = [
+        "".join(rng.sample(sorted(extents), rng.randint(1, 3))) for _ in range(rng.randint(3, 4))
+    ]
+    labels = sorted(set("".join(terms)))
+    output = "".join(label for label in labels if rng.random() < 0.3)
+    shapes = [tuple(extents[label] for label in term) for term in terms]
+    return f"{','.join(terms)}->{output}", shapes
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("limit", ["memory_limit", "workspace_limit"])
+def test_every_limit_from_the_smallest_peak_on_is_accepted(limit: str, seed: int) -> None:
+    text, shapes = small_case(seed)
+    with pytest.raises(eb.BudgetError) as info:
+        eb.plan(text, *shapes, **{limit: 0})  # type: ignore[arg-type]
+    smallest = info.value.smallest_bytes
+    for more in (0, 8, 40):
+        plan = eb.plan(text, *shapes, **{limit: smallest + more})  # type: ignore[arg-type]
+        used = plan.peak_bytes if limit == "memory_limit" else plan.workspace_bytes
+        assert used <= smallest + more
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "limit"),
+    [
+        ("ef,a,abc,ecf->", ((4, 4), (2,), (2, 3, 6), (4, 6, 4)), 1340),
+        ("df,fca,ea,ec->c", ((6, 6), (6, 2, 6), (4, 6), (4, 2)), 1152),
+    ],
+)
+def test_limits_that_can_be_kept_are_not_refused(
+    text: str, shapes: tuple[tuple[int, ...], ...], limit: int
+) -> None:
+    assert eb.plan(text, *shapes, memory_limit=limit).peak_bytes <= limit
