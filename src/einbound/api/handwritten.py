@@ -12,7 +12,7 @@ from einbound.errors import PlanError
 from einbound.expr.index import EllipsisLabel
 from einbound.expr.network import Network
 from einbound.plan.order import first_order
-from einbound.plan.tree import Combine, Cut, Loop, Role, Tree, steps_from_path
+from einbound.plan.tree import Cut, Loop, Tree, steps_from_path
 
 
 def build_tree(

@@ -6,7 +6,7 @@ Which way a step takes is chosen in `step.way`, how a way runs stands in `backen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,13 @@ from einbound.schedule.cells import Cell, Place
 from einbound.schedule.instructions import Contract, Loop, Sum
 
 Array: TypeAlias = NDArray[Any]
+
+
+class TakeAt(Protocol):
+    """Gives a buffer of so many bytes, on request at the far end of the workspace."""
+
+    def __call__(self, n_bytes: int, high: bool = False) -> NDArray[np.uint8]:
+        """A buffer with undefined content."""
 
 
 class NumpyOps:
@@ -37,7 +44,7 @@ class NumpyOps:
         self,
         kernels: Mapping[CallKey, Kernel],
         work: np.dtype,
-        take: Callable[[int], NDArray[np.uint8]],
+        take: TakeAt,
         give: Callable[[NDArray[np.uint8]], None],
         result: Callable[[], Array],
     ) -> None:
@@ -66,7 +73,8 @@ class NumpyOps:
         n_bytes = work.itemsize
         for n in shape:
             n_bytes *= n
-        buffer = self.take(n_bytes)
+        # A value and the value made from it overlap in time, so they take different ends.
+        buffer = self.take(n_bytes, cell.depth % 2 == 1)
         self.buffers[cell.number] = buffer
         return np.ndarray(shape, work, buffer)
 

@@ -32,6 +32,7 @@ class Cell:
         source: For a slice, the cell it looks into.
         partial: Loops whose trips add up in it; complete only when they have ended.
         life: How many instructions of the schedule read it.
+        depth: Products between its value and the result.
     """
 
     number: int
@@ -43,3 +44,4 @@ class Cell:
     source: int | None = None
     partial: tuple[int, ...] = ()
     life: int = 0
+    depth: int = 0

@@ -103,8 +103,17 @@ class _Lowering:
         for instruction in flat(body):
             for cell in reads(instruction):
                 lives[cell] += 1
-        cells = tuple(replace(cell, life=lives[cell.number]) for cell in self.cells)
+        cells = tuple(
+            replace(cell, life=lives[cell.number], depth=self._depth(cell.value))
+            for cell in self.cells
+        )
         return Schedule(cells, body, result, self.tree.network.extents)
+
+    def _depth(self, value: int) -> int:
+        depth = 0
+        while (value := self.tree.parents[value]) >= 0:
+            depth += 1
+        return depth
 
     def _emit(self, *instructions: Instruction) -> None:
         self.frames[-1].body.extend(instructions)
