@@ -1,0 +1,138 @@
+"""Ordered chains of loops, with the sizes and repetitions that they cause.
+
+A chain is a prefix of every longer one; each is made once, so that what was computed for it
+is found again. Nothing here knows trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+
+from einbound.plan.masks import bits, mask_of
+from einbound.plan.tree import Cut
+
+
+class Memo(dict[int, int]):
+    """Values of a function of one mask, each computed once."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[int], int]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, mask: int) -> int:
+        value = self[mask] = self.make(mask)
+        return value
+
+
+class Chains:
+    """All chains over one set of loops.
+
+    Attributes:
+        cuts: The loops to choose from, in the order that breaks ties.
+        trips: Number of trips of each.
+        indices: The mask of the index that each cuts.
+        radix: Factor by which multiply-adds outweigh calls in a cost.
+        root: The chain without loops.
+    """
+
+    def __init__(
+        self, extents: tuple[int, ...], itemsize: int, cuts: Iterable[Cut], n_steps: int
+    ) -> None:
+        self.extents = extents
+        self.itemsize = itemsize
+        self.cuts = tuple(sorted(set(cuts), key=lambda cut: (cut.index, cut.width)))
+        self.trips = tuple(max(-(-extents[c.index] // c.width), 1) for c in self.cuts)
+        self.indices = tuple(1 << cut.index for cut in self.cuts)
+        most: dict[int, int] = {}
+        self.finest: dict[int, int] = {}
+        for cut, n_trips in zip(self.cuts, self.trips, strict=True):
+            most[cut.index] = max(most.get(cut.index, 1), n_trips)
+            self.finest[cut.index] = min(self.finest.get(cut.index, cut.width), cut.width)
+        self.radix = n_steps * prod(most.values()) + 1
+        self.n_chains = 0
+        self.root = Chain(self, (), ())
+
+    def cost(self, macs: int) -> int:
+        """The cost of a number of multiply-adds without calls."""
+        return macs * self.radix
+
+
+class Chain:
+    """Loops around a production, outermost first.
+
+    Attributes:
+        numbers: The loops, as positions in the cuts of the family.
+        number: Position of this chain among all that were made.
+        mask: The indices that are cut.
+        prefixes: The chains of the first 0, 1, ... loops, this one last.
+        n_trips: Trips of all loops together.
+        sizes: Bytes of a slice that carries the indices of a mask.
+        least: The same if every further index is cut as finely as possible.
+        places: Of a half of a product inside this chain: the levels at which it can be made, the
+            bytes it then holds, and the chain to make it in; filled by whoever searches.
+        costs: Cost of a product over the indices of a mask, all trips together.
+    """
+
+    __slots__ = (
+        "costs",
+        "family",
+        "grown",
+        "least",
+        "mask",
+        "n_trips",
+        "number",
+        "numbers",
+        "places",
+        "prefixes",
+        "sizes",
+    )
+
+    def __init__(self, family: Chains, numbers: tuple[int, ...], outer: tuple[Chain, ...]) -> None:
+        self.family = family
+        self.numbers = numbers
+        self.number = family.n_chains
+        family.n_chains += 1
+        self.mask = mask_of(family.cuts[k].index for k in numbers)
+        self.prefixes: tuple[Chain, ...] = (*outer, self)
+        self.n_trips = prod(family.trips[k] for k in numbers)
+        self.grown: dict[int, Chain] = {}
+        self.places: dict[int, list[tuple[int, int, Chain | None]]] = {}
+        self.sizes = Memo(self._bytes)
+        self.least = Memo(self._least_bytes)
+        self.costs = Memo(self._cost)
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The loops themselves."""
+        return tuple(self.family.cuts[k] for k in self.numbers)
+
+    def plus(self, number: int) -> Chain:
+        """This chain with one more loop inside."""
+        chain = self.grown.get(number)
+        if chain is None:
+            chain = Chain(self.family, (*self.numbers, number), self.prefixes)
+            self.grown[number] = chain
+        return chain
+
+    def _bytes(self, mask: int) -> int:
+        family = self.family
+        widths = {family.cuts[k].index: family.cuts[k].width for k in self.numbers}
+        return family.itemsize * prod(widths.get(i, family.extents[i]) for i in bits(mask))
+
+    def _least_bytes(self, mask: int) -> int:
+        family = self.family
+        widths = {family.cuts[k].index: family.cuts[k].width for k in self.numbers}
+        return family.itemsize * prod(
+            widths.get(i, family.finest.get(i, family.extents[i])) for i in bits(mask)
+        )
+
+    def _cost(self, mask: int) -> int:
+        family = self.family
+        macs = prod(family.extents[i] for i in bits(mask))
+        for k in self.numbers:
+            if not mask & family.indices[k]:
+                macs *= family.trips[k]
+        return macs * family.radix + self.n_trips

@@ -1,0 +1,298 @@
+"""Exact plans: the fewest multiply-adds within a budget, and the least bytes of all.
+
+Over every binary tree, ordered nest of loops and production level, as far as a limit on
+states allows; bytes are those of `model.Count`. Bounds on multiply-adds are widened step by
+step, because a run that finds nothing is cheap and one that may look too far is not.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, count
+
+from einbound.expr.network import Network
+from einbound.plan.labels import Label
+from einbound.plan.model import Count
+from einbound.plan.problem import Problem, Temporary
+from einbound.plan.states import Bounds, Effort, Run
+from einbound.plan.tree import Cut, Tree
+
+#: States that a search explores unless told otherwise: some seconds.
+N_STATES = 200_000
+
+_STEPS = (1.0, 1.02, 1.1, 1.2, 1.35, 1.52, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
+
+#: From this multiple of the fewest multiply-adds on, it is first asked whether anything fits.
+_ASKED_FROM = 10.0
+
+#: Operands above which a quick inexact search gives a first bound.
+_N_DIRECT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ExactFound:
+    """A plan within the budget.
+
+    Attributes:
+        tree: The plan.
+        macs: Its multiply-adds.
+        calls: Its products.
+        peak_bytes: Most bytes of intermediates and result alive at once.
+        states: States that were explored.
+        exhausted: Whether nothing was left out, so that no plan of the class is better.
+    """
+
+    tree: Tree
+    macs: int
+    calls: int
+    peak_bytes: int
+    states: int
+    exhausted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NothingFound:
+    """No plan within the budget.
+
+    Attributes:
+        states: States that were explored.
+        exhausted: Whether nothing was left out, so that no plan of the class exists.
+    """
+
+    states: int
+    exhausted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeastPeak:
+    """The plan that needs the fewest bytes.
+
+    Attributes:
+        found: The plan; `exhausted` tells whether its peak is proven to be the least.
+        lower_bound_bytes: Bytes that every plan of the class needs.
+    """
+
+    found: ExactFound
+    lower_bound_bytes: int
+
+
+def exact_search(
+    network: Network,
+    itemsize: int,
+    budget_bytes: int | None,
+    options: tuple[Cut, ...],
+    *,
+    n_deep: int | None = None,
+    connected_only: bool = False,
+    effort: int = N_STATES,
+    temporary: Temporary | None = None,
+) -> ExactFound | NothingFound:
+    """A plan with the fewest multiply-adds, then the fewest products, within a budget.
+
+    Args:
+        network: At most `splits.N_OPERANDS` operands.
+        itemsize: Bytes per element.
+        budget_bytes: Bytes of intermediates and result at most; None: any number.
+        options: The loops to choose from; several widths of one index are different loops.
+        n_deep: Loops around any production at most; None: any number.
+        connected_only: Leave out products of parts that share no index, if that is possible.
+        effort: States to explore at most.
+        temporary: Price of what a product needs for itself.
+
+    Law: no program of the class is better (tests/test_exact.py).
+    """
+    if len(network.inputs) == 1:
+        alone = _alone(network, itemsize)
+        fits = budget_bytes is None or alone.peak_bytes <= budget_bytes
+        return alone if fits else NothingFound(0, True)
+    problem = Problem(network, itemsize, options, connected_only, temporary)
+    with collector_off():
+        return Search(problem, Effort(effort), n_deep).within(budget_bytes)
+
+
+def least_peak(
+    network: Network,
+    itemsize: int,
+    options: tuple[Cut, ...] | None = None,
+    *,
+    connected_only: bool = False,
+    effort: int = N_STATES,
+    temporary: Temporary | None = None,
+) -> LeastPeak:
+    """The plan that needs the fewest bytes of intermediates and result, of any depth.
+
+    Args:
+        network: At most `splits.N_OPERANDS` operands.
+        itemsize: Bytes per element.
+        options: The loops to choose from; None: every index, one element at a time.
+        connected_only: Leave out products of parts that share no index, if that is possible.
+        effort: States to explore at most.
+        temporary: Price of what a product needs for itself.
+    """
+    if options is None:
+        options = tuple(Cut(i, 1) for i, extent in enumerate(network.extents) if extent > 1)
+    if len(network.inputs) == 1:
+        alone = _alone(network, itemsize)
+        return LeastPeak(alone, alone.peak_bytes)
+    problem = Problem(network, itemsize, options, connected_only, temporary)
+    with collector_off():
+        return Search(problem, Effort(effort), None).least_peak()
+
+
+class Search:
+    """Runs over one problem, under one effort.
+
+    Attributes:
+        problem: What is searched.
+        effort: States explored by all runs together.
+        n_deep: Loops around any production at most; None: any number.
+    """
+
+    def __init__(self, problem: Problem, effort: Effort, n_deep: int | None) -> None:
+        self.problem = problem
+        self.effort = effort
+        self.n_deep = n_deep
+
+    @cached_property
+    def plain(self) -> list[Label]:
+        """The labels of the orders with the fewest multiply-adds, without loops."""
+        macs = int(self.problem.splits.fewest[-1] * (1 + 1e-9)) + 1
+        labels = Run(self.problem, Bounds(macs, None, 0), Effort(2 << self.problem.splits.n)).root()
+        return [label for label in labels if label.cost == labels[0].cost]
+
+    @property
+    def fewest(self) -> int:
+        """Multiply-adds of the best order without loops."""
+        return self.macs(self.plain[0])
+
+    def run(
+        self,
+        macs: int | None,
+        budget_bytes: int | None,
+        *,
+        n_deep: int | None = None,
+        n_kept: int | None = None,
+    ) -> list[Label]:
+        """The labels of the result within two bounds, best first."""
+        depth = self.n_deep if n_deep is None else n_deep
+        labels = Run(self.problem, Bounds(macs, budget_bytes, depth, n_kept), self.effort).root()
+        return labels if macs is None else [one for one in labels if self.macs(one) <= macs]
+
+    def macs(self, label: Label) -> int:
+        """Multiply-adds of a label."""
+        return label.cost // self.problem.chains.radix
+
+    def found(self, label: Label, *, exhausted: bool) -> ExactFound:
+        """A label of the result as a plan."""
+        macs, calls = divmod(label.cost, self.problem.chains.radix)
+        tree = self.problem.tree(label)
+        return ExactFound(tree, macs, calls, label.peak, self.effort.n_states, exhausted)
+
+    def within(self, budget_bytes: int | None) -> ExactFound | NothingFound:
+        """The plan with the fewest multiply-adds, then products, within a budget."""
+        # Without loops nothing is repeated: what fits is best.
+        for label in self.plain:
+            if budget_bytes is None or label.peak <= budget_bytes:
+                return self.found(label, exhausted=True)
+        first = self._quick(budget_bytes) if len(self.problem.terms.masks) > _N_DIRECT else None
+        best, proven = self._widen(budget_bytes, first)
+        if best is None:
+            return NothingFound(self.effort.n_states, proven)
+        return self.found(best, exhausted=proven)
+
+    def _widen(self, budget_bytes: int | None, first: Label | None) -> tuple[Label | None, bool]:
+        """The best label and whether it is proven to be; `first` is a plan that fits, if known."""
+        most = None if first is None else self.macs(first)
+        asked = first is not None
+        for factor in ladder():
+            if factor >= _ASKED_FROM and not asked:
+                first, asked = self._lowest(budget_bytes), True
+                if first is None:
+                    return self._fallback(budget_bytes), not self.effort.spent
+                most = self.macs(first)
+            bound = int(self.fewest * factor)
+            last = most is not None and bound >= most
+            labels = self.run(most if last and most is not None else bound, budget_bytes)
+            if self.effort.spent:
+                break
+            if labels:
+                return labels[0], True
+        candidates = [*labels[:1], *([] if first is None else [first])]
+        if not candidates:
+            return self._fallback(budget_bytes), False
+        return min(candidates, key=lambda label: label.cost), False
+
+    def _lowest(self, budget_bytes: int | None) -> Label | None:
+        """A plan within the budget whatever it costs, or None if there is none."""
+        labels = self.run(None, budget_bytes)
+        return labels[0] if labels else None
+
+    def _fallback(self, budget_bytes: int | None) -> Label | None:
+        """Something within the budget once the effort is spent, by a search of bounded work."""
+        if not self.effort.spent:
+            return None
+        return self._quick(budget_bytes)
+
+    def _quick(self, budget_bytes: int | None) -> Label | None:
+        """A good plan of at most two loops around a production, or None."""
+        spent, self.effort = self.effort, Effort(max(self.effort.most // 4, 1))
+        found = None
+        for factor in ladder():
+            labels = self.run(int(self.fewest * factor), budget_bytes, n_deep=2, n_kept=3)
+            if labels or self.effort.spent or factor > _STEPS[-1]:
+                found = labels[0] if labels else None
+                break
+        spent.n_states += self.effort.n_states
+        self.effort = spent
+        return found
+
+    def least_peak(self) -> LeastPeak:
+        """The plan of the fewest bytes: a budget is doubled until something fits."""
+        problem = self.problem
+        bound = int(problem.splits.needs[-1] * (1 - 1e-12))
+        result = problem.chains.root.sizes[problem.splits.carried[-1]]
+        excess = max(bound - result, result // 16, problem.itemsize)
+        budget = bound
+        while True:
+            labels = self.run(None, budget)
+            if self.effort.spent:
+                break
+            if labels:
+                found = self.found(labels[0], exhausted=True)
+                return LeastPeak(found, found.peak_bytes)
+            bound, budget = budget + 1, result + excess
+            excess *= 2
+        return self._unproven(labels, bound)
+
+    def _unproven(self, labels: list[Label], bound: int) -> LeastPeak:
+        """The lowest plan known when the effort is spent; without loops if there is no other."""
+        if not labels:
+            self.effort = Effort(self.effort.n_states + (2 << self.problem.splits.n))
+            labels = self.run(None, None, n_deep=0)
+        return LeastPeak(self.found(labels[0], exhausted=False), bound)
+
+
+def ladder() -> Iterator[float]:
+    """Bounds on multiply-adds as multiples of the fewest, ever wider."""
+    return chain(_STEPS, (_STEPS[-1] * 1.6**k for k in count(1)))
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """No garbage collection inside: a search makes many records and no cycles among them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _alone(network: Network, itemsize: int) -> ExactFound:
+    tree = Tree.plain(network, ())
+    return ExactFound(tree, 0, 0, Count(tree, itemsize).peak_bytes, 0, True)

@@ -1,0 +1,143 @@
+"""What an exact search is about: a network, loops to choose from, and what is admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from einbound.expr.network import Network
+from einbound.plan.chains import Chains
+from einbound.plan.labels import Label, Made
+from einbound.plan.masks import Terms, bits
+from einbound.plan.splits import Splits, subset_masks
+from einbound.plan.tree import Cut, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One product while it runs, as a price of its temporaries sees it; masks of indices.
+
+    Attributes:
+        left: What one half carries.
+        right: What the other half carries.
+        value: What the product carries.
+        around: The loops around the whole production of the value.
+        opens: The loops it opens itself.
+    """
+
+    left: int
+    right: int
+    value: int
+    around: tuple[Cut, ...]
+    opens: tuple[Cut, ...]
+
+
+#: Bytes that one product needs beside its operands and its value. They may depend on which loops
+#: there are, not on their order.
+Temporary = Callable[[Instant], int]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched: a network, the loops to choose from, and what is admitted.
+
+    Attributes:
+        network: Two to `splits.N_OPERANDS` operands.
+        itemsize: Bytes per element.
+        options: The loops to choose from; several widths of one index are different loops.
+        connected: Leave out products of parts that share no index, if that is possible.
+        temporary: Price of what a product needs for itself; None: nothing.
+    """
+
+    network: Network
+    itemsize: int
+    options: tuple[Cut, ...]
+    connected: bool = False
+    temporary: Temporary | None = None
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The network as masks."""
+        return Terms.of(self.network)
+
+    @cached_property
+    def reduced(self) -> tuple[int, ...]:
+        """The indices left of each operand that is summed before it is read."""
+        pairs = zip(self.network.inputs, self.terms.masks, strict=True)
+        return tuple(mask for indices, mask in pairs if mask.bit_count() < len(indices))
+
+    @cached_property
+    def views(self) -> int:
+        """The operands that are read as they are, as a mask of operands."""
+        pairs = zip(self.network.inputs, self.terms.masks, strict=True)
+        return sum(1 << k for k, (ix, mask) in enumerate(pairs) if mask.bit_count() == len(ix))
+
+    @cached_property
+    def chains(self) -> Chains:
+        """The chains of its loops; those of a single trip bring nothing and are left out.
+
+        Where an operand is summed first they can bring something: it is made inside.
+        """
+        extents, used = self.network.extents, 0
+        for mask in self.terms.masks:
+            used |= mask
+        cuts = [
+            cut
+            for cut in self.options
+            if used >> cut.index & 1 and (cut.width < extents[cut.index] or self.reduced)
+        ]
+        return Chains(extents, self.itemsize, cuts, len(self.network.inputs) - 1)
+
+    @cached_property
+    def splits(self) -> Splits:
+        """The tables of its subsets."""
+        terms, root = self.terms, self.chains.root
+        _, carried = subset_masks(terms)
+        n_bytes = np.array([float(root.least[mask]) for mask in carried.tolist()])
+        n_bytes[[1 << k for k in bits(self.views)]] = 0.0
+        n_bytes[-1] = float(root.sizes[int(carried[-1])])
+        return Splits(terms, n_bytes, connected=self.connected)
+
+    def is_view(self, subset: int) -> bool:
+        """Whether a subset is one operand that is read as it is."""
+        return not subset & (subset - 1) and bool(subset & self.views)
+
+    def tree(self, label: Label) -> Tree:
+        """The tree of a label of all operands."""
+        n = len(self.network.inputs)
+        steps: list[tuple[int, int]] = []
+        opens: list[tuple[Cut, ...]] = []
+        levels: list[int] = []
+
+        def add(subset: int, made: Made | None, n_around: int) -> int:
+            if made is None:
+                return subset.bit_length() - 1
+            pair = (made.left, subset ^ made.left)
+            parts = zip(pair, made.parts, made.levels, strict=True)
+            values = [add(half, part.made, level) for half, part, level in parts]
+            steps.append((values[0], values[1]))
+            opens.append(made.inside.cuts[n_around:])
+            levels.append(n_around)
+            return n + len(steps) - 1
+
+        add((1 << n) - 1, label.made, 0)
+        return Tree(self.network, tuple(steps), tuple(opens), tuple(levels)).check()
+
+
+def options_of(network: Network, counts: dict[int, Iterable[int]]) -> tuple[Cut, ...]:
+    """The loops that cut indices into given numbers of balanced slices.
+
+    Args:
+        network: What is contracted.
+        counts: For each index that may be cut, the numbers of trips to choose from.
+    """
+    return tuple(
+        dict.fromkeys(
+            Cut(i, max(-(-network.extents[i] // n_trips), 1))
+            for i, numbers in counts.items()
+            for n_trips in numbers
+        )
+    )
