@@ -44,6 +44,7 @@ def test_a_plan_keeps_its_limit_and_says_how() -> None:
 def test_the_metered_peak_is_the_modelled_peak() -> None:
     for plan in (eb.plan(LADDER, *SHAPES), ladder_plan(4), ladder_plan(16)):
         metered = plan.meter()
+        assert metered.peak_bytes == plan.peak_bytes
         assert plan.operand_bytes + metered.space_bytes == plan.peak_bytes
         assert metered.workspace_bytes == plan.workspace_bytes
         assert metered.macs == plan.macs

@@ -119,9 +119,10 @@ class Plan:
         """A fresh reading of what a run takes, from a walk over sizes."""
         ready = self._made.executable
         job = ready.job
-        return meter(
+        metered = meter(
             ready.schedule, job.operands, job.result, job.work, ready.buffer_bytes, job.result_given
         )
+        return replace(metered, operand_bytes=self.operand_bytes)
 
     def explain(self) -> str:
         """The plan with its reasons: order, ways, loops and what they bought, the peak."""

@@ -88,6 +88,7 @@ class Metered:
         sums: What each unary step does, by operand.
         ways: The way of every call that occurs, by what it writes, the extents of what it
             reads, and whether it adds.
+        operand_bytes: Bytes that the operands cover, where they are known.
     """
 
     space: Peak
@@ -99,6 +100,12 @@ class Metered:
     steps: dict[int, StepCount]
     sums: dict[int, StepCount]
     ways: Mapping[CallKey, Way]
+    operand_bytes: int = 0
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes of arrays alive at once, operands included."""
+        return self.operand_bytes + self.space.n_bytes
 
     @property
     def space_bytes(self) -> int:
