@@ -34,6 +34,7 @@ class Chains:
         cuts: The loops to choose from, in the order that breaks ties.
         trips: Number of trips of each.
         indices: The mask of the index that each cuts.
+        mask: All of these.
         radix: Factor by which multiply-adds outweigh calls in a cost.
         root: The chain without loops.
     """
@@ -46,6 +47,7 @@ class Chains:
         self.cuts = tuple(sorted(set(cuts), key=lambda cut: (cut.index, cut.width)))
         self.trips = tuple(max(-(-extents[c.index] // c.width), 1) for c in self.cuts)
         self.indices = tuple(1 << cut.index for cut in self.cuts)
+        self.mask = mask_of(cut.index for cut in self.cuts)
         most: dict[int, int] = {}
         self.finest: dict[int, int] = {}
         for cut, n_trips in zip(self.cuts, self.trips, strict=True):
@@ -53,7 +55,7 @@ class Chains:
             self.finest[cut.index] = min(self.finest.get(cut.index, cut.width), cut.width)
         self.radix = n_steps * prod(most.values()) + 1
         self.n_chains = 0
-        self.root = Chain(self, (), ())
+        self.root = Chain(self, None, ())
 
     def cost(self, macs: int) -> int:
         """The cost of a number of multiply-adds without calls."""
@@ -61,24 +63,26 @@ class Chains:
 
 
 class Chain:
-    """Loops around a production, outermost first.
+    """Loops around a production, outermost first, in groups with nothing in between.
 
     Attributes:
         numbers: The loops, as positions in the cuts of the family.
         number: Position of this chain among all that were made.
         mask: The indices that are cut.
-        prefixes: The chains of the first 0, 1, ... loops, this one last.
+        groups: The indices that each group cuts.
+        prefixes: The chains of the first 0, 1, ... groups, this one last.
         n_trips: Trips of all loops together.
         sizes: Bytes of a slice that carries the indices of a mask.
         least: The same if every further index is cut as finely as possible.
+        costs: Cost of a product over the indices of a mask, all trips together.
         places: Of a half of a product inside this chain: the levels at which it can be made, the
             bytes it then holds, and the chain to make it in; filled by whoever searches.
-        costs: Cost of a product over the indices of a mask, all trips together.
     """
 
     __slots__ = (
         "costs",
         "family",
+        "groups",
         "grown",
         "least",
         "mask",
@@ -88,34 +92,64 @@ class Chain:
         "places",
         "prefixes",
         "sizes",
+        "traces",
     )
 
-    def __init__(self, family: Chains, numbers: tuple[int, ...], outer: tuple[Chain, ...]) -> None:
+    def __init__(self, family: Chains, outer: Chain | None, numbers: tuple[int, ...]) -> None:
         self.family = family
-        self.numbers = numbers
         self.number = family.n_chains
         family.n_chains += 1
-        self.mask = mask_of(family.cuts[k].index for k in numbers)
-        self.prefixes: tuple[Chain, ...] = (*outer, self)
-        self.n_trips = prod(family.trips[k] for k in numbers)
-        self.grown: dict[int, Chain] = {}
+        self.numbers: tuple[int, ...] = numbers if outer is None else outer.numbers + numbers
+        self.mask = mask_of(family.cuts[k].index for k in self.numbers)
+        self.groups: tuple[int, ...] = ()
+        self.prefixes: tuple[Chain, ...] = (self,)
+        if outer is not None:
+            self.groups = (*outer.groups, mask_of(family.cuts[k].index for k in numbers))
+            self.prefixes = (*outer.prefixes, self)
+        self.n_trips = prod(family.trips[k] for k in self.numbers)
+        self.grown: dict[int | tuple[int, ...], Chain] = {}
         self.places: dict[int, list[tuple[int, int, Chain | None]]] = {}
+        self.traces: dict[int, tuple[int | tuple[int, ...], ...]] = {}
         self.sizes = Memo(self._bytes)
         self.least = Memo(self._least_bytes)
         self.costs = Memo(self._cost)
 
     @property
-    def cuts(self) -> tuple[Cut, ...]:
-        """The loops themselves."""
-        return tuple(self.family.cuts[k] for k in self.numbers)
+    def level(self) -> int:
+        """Number of groups of loops."""
+        return len(self.groups)
 
     def plus(self, number: int) -> Chain:
         """This chain with one more loop inside."""
         chain = self.grown.get(number)
         if chain is None:
-            chain = Chain(self.family, (*self.numbers, number), self.prefixes)
-            self.grown[number] = chain
+            chain = self.grown[number] = Chain(self.family, self, (number,))
         return chain
+
+    def plus_group(self, numbers: tuple[int, ...]) -> Chain:
+        """This chain with a group of loops inside."""
+        chain = self.grown.get(numbers)
+        if chain is None:
+            chain = self.grown[numbers] = Chain(self.family, self, numbers)
+        return chain
+
+    def trace(self, mask: int) -> tuple[int | tuple[int, ...], ...]:
+        """What a value over the indices of a mask sees of this chain.
+
+        Of a loop over another index only the trips count: chains with equal traces are the same
+        to that value.
+        """
+        trace = self.traces.get(mask)
+        if trace is None:
+            trace = self.traces[mask] = tuple(self._seen(k, mask) for k in range(self.level))
+        return trace
+
+    def _seen(self, k: int, mask: int) -> int | tuple[int, ...]:
+        family = self.family
+        numbers = self.numbers[len(self.prefixes[k].numbers) : len(self.prefixes[k + 1].numbers)]
+        seen = [number for number in numbers if family.indices[number] & mask]
+        trips = prod(family.trips[number] for number in numbers if number not in seen)
+        return (-trips, *seen) if seen else -trips
 
     def _bytes(self, mask: int) -> int:
         family = self.family

@@ -26,8 +26,10 @@ N_STATES = 200_000
 
 _STEPS = (1.0, 1.02, 1.1, 1.2, 1.35, 1.52, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
 
-#: From this multiple of the fewest multiply-adds on, it is first asked whether anything fits.
-_ASKED_FROM = 10.0
+#: States, and a multiple of the fewest multiply-adds, after which it is first asked whether
+#: anything fits, whatever it costs.
+_ASKED_AFTER = 300
+_ASKED_FROM = 2.0
 
 #: Operands above which a quick inexact search gives a first bound.
 _N_DIRECT = 8
@@ -209,7 +211,8 @@ class Search:
         most = None if first is None else self.macs(first)
         asked = first is not None
         for factor in ladder():
-            if factor >= _ASKED_FROM and not asked:
+            late = factor >= _ASKED_FROM or self.effort.n_states > _ASKED_AFTER
+            if late and not asked:
                 first, asked = self._lowest(budget_bytes), True
                 if first is None:
                     return self._fallback(budget_bytes), not self.effort.spent

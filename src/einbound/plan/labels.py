@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from einbound.plan.chains import Chain
-
-#: A value that waits in a slot: number of loops open when it is made, bytes it holds minus bytes
-#: it takes while it is made, bytes it holds. In the order of these numbers the peak is least:
+#: A value that waits in a slot: number of groups of loops open when it is made, bytes it holds
+#: minus bytes it takes while it is made, bytes it holds. In the order of these numbers the peak is least:
 #: of the values of one slot, first those that free most after being made.
 Item = tuple[int, int, int]
 
@@ -22,13 +20,15 @@ class Made(NamedTuple):
 
     Attributes:
         left: One half of the operands below.
-        inside: All loops around the product, those it opens last.
-        levels: Loops open when each half is produced.
+        opens: The loops it opens, as positions in a family of chains.
+        grouped: Whether they are one group; else each is its own.
+        levels: Groups of loops open when each half is produced.
         parts: The labels of the halves.
     """
 
     left: int
-    inside: Chain
+    opens: tuple[int, ...]
+    grouped: bool
     levels: tuple[int, int]
     parts: tuple[Label, Label]
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from einbound.expr.network import Network
-from einbound.plan.chains import Chains
+from einbound.plan.chains import Chain, Chains
 from einbound.plan.labels import Label, Made
 from einbound.plan.masks import Terms, bits
 from einbound.plan.splits import Splits, subset_masks
@@ -112,18 +112,22 @@ class Problem:
         opens: list[tuple[Cut, ...]] = []
         levels: list[int] = []
 
-        def add(subset: int, made: Made | None, n_around: int) -> int:
+        def add(subset: int, made: Made | None, around: Chain) -> int:
             if made is None:
                 return subset.bit_length() - 1
+            inside = around
+            groups = [made.opens] if made.grouped else [(number,) for number in made.opens]
+            for group in groups if made.opens else []:
+                inside = inside.plus_group(group)
             pair = (made.left, subset ^ made.left)
             parts = zip(pair, made.parts, made.levels, strict=True)
-            values = [add(half, part.made, level) for half, part, level in parts]
+            values = [add(half, part.made, inside.prefixes[j]) for half, part, j in parts]
             steps.append((values[0], values[1]))
-            opens.append(made.inside.cuts[n_around:])
-            levels.append(n_around)
+            opens.append(tuple(self.chains.cuts[k] for k in made.opens))
+            levels.append(len(around.numbers))
             return n + len(steps) - 1
 
-        add((1 << n) - 1, label.made, 0)
+        add((1 << n) - 1, label.made, self.chains.root)
         return Tree(self.network, tuple(steps), tuple(opens), tuple(levels)).check()
 
 

@@ -114,17 +114,20 @@ class Run:
     problem: Problem
     bounds: Bounds
     effort: Effort
-    _memo: dict[int, list[Label]] = field(default_factory=dict)
+    _memo: dict[object, list[Label]] = field(default_factory=dict)
     _rows: dict[int, list[_Row]] = field(default_factory=dict)
     _rooms: dict[int, float] = field(default_factory=dict)
     _loops: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _budget: float = inf
     _deep: float = inf
     _by_cost: bool = True
+    _by_groups: bool = False
 
     def __post_init__(self) -> None:
         """Turns absent bounds into infinite ones."""
         self._by_cost = self.bounds.macs is not None
+        plain = self.problem.temporary is None and not self.problem.reduced
+        self._by_groups = plain and not self._by_cost
         if self.bounds.budget_bytes is not None:
             self._budget = self.bounds.budget_bytes
         if self.bounds.n_deep is not None:
@@ -137,7 +140,9 @@ class Run:
 
     def labels(self, subset: int, chain: Chain) -> list[Label]:
         """The ways to make a subset's value once per trip of a chain."""
-        key = chain.number << self.problem.splits.n | subset
+        key: object = chain.number << self.problem.splits.n | subset
+        if self._by_groups:
+            key = subset, chain.trace(self.problem.splits.below[subset])
         known = self._memo.get(key)
         if known is None:
             known = self._memo[key] = self._explore(subset, chain)
@@ -149,13 +154,13 @@ class Run:
         if own > self._budget or effort.spent:
             return []
         effort.n_states += 1
-        site = _Site(chain, len(chain.numbers), own, self._room(subset))
+        site = _Site(chain, chain.level, own, self._room(subset))
         for row in self._rows_of(subset):
             if effort.spent:
                 break
             needs = own + sum(least[carried[half]] for half in row.split.stored)
             if needs <= self._most(site, chain.costs[row.split.union] + row.floor):
-                self._nest(site, row, chain, ())
+                self._nests(site, row)
         kept = nondominated(list(site.found.values()), cost_matters=self._by_cost)
         return kept if self.bounds.n_kept is None else spread(kept, self.bounds.n_kept)
 
@@ -204,6 +209,40 @@ class Run:
         )
         return _Row(split, left + right, right, useful, n_values)
 
+    def _nests(self, site: _Site, row: _Row) -> None:
+        if self._by_groups:
+            self._sets(site, row)
+        else:
+            self._nest(site, row, site.chain, ())
+
+    def _sets(self, site: _Site, row: _Row) -> None:
+        """Places the halves inside every set of further loops, as far as only bytes count.
+
+        What waits in a slot between two loops of one step may as well be made inside the inner
+        one: the last such slot first, each value is made while the same is held as before, and
+        its slices are no larger. So the loops of a step form one group, in any order, cut as
+        finely as possible.
+
+        One more loop of a group shrinks what is made inside and moves nothing else, unless it is
+        summed by a value that is made outside; so a group leaves out no index of the product.
+        """
+        chain = site.chain
+        self._place(site, row, chain, ())
+        free, room = row.useful & ~chain.mask, self._deep - len(chain.numbers)
+        forced = self._finest(free & row.split.union) if self._deep == inf else ()
+        others = self._finest(free & ~(row.split.union if forced else 0))
+        for chosen in range((1 << len(others)) - 1, -1, -1):
+            group = (*forced, *(k for i, k in enumerate(others) if chosen >> i & 1))
+            if group and len(group) <= room:
+                self._place(site, row, chain.plus_group(group), ())
+
+    def _finest(self, mask: int) -> tuple[int, ...]:
+        """The loops with the narrowest slices over the indices of a mask."""
+        first: dict[int, int] = {}
+        for k in self._loops_of(mask):
+            first.setdefault(self.problem.chains.indices[k], k)
+        return tuple(first.values())
+
     def _nest(self, site: _Site, row: _Row, inside: Chain, falls: tuple[int, ...]) -> None:
         """Places the halves inside these loops, and inside all longer nests.
 
@@ -218,7 +257,7 @@ class Run:
         n_loops = len(numbers)
         if n_loops >= self._deep:
             return
-        opened = n_loops > site.n_around
+        opened = inside.level > site.n_around
         for number in self._loops_of(row.useful & ~inside.mask):
             if not opened or number > numbers[-1] or self._pins(numbers[-1], number):
                 self._nest(site, row, inside.plus(number), falls)
@@ -259,11 +298,13 @@ class Run:
                 self._join(site, row, inside, falls, temporary, (place, other))
 
     def _temporary(self, site: _Site, split: Split, inside: Chain) -> int:
-        carried, cuts = self.problem.splits.carried, inside.cuts
+        carried = self.problem.splits.carried
+        cuts = tuple(self.problem.chains.cuts[k] for k in inside.numbers)
         assert self.problem.temporary is not None, "only asked where temporaries are priced"
         left, right, value = split.left, split.right, split.left | split.right
         masks = carried[left], carried[right], carried[value]
-        return self.problem.temporary(Instant(*masks, cuts[: site.n_around], cuts[site.n_around :]))
+        n_around = len(site.chain.numbers)
+        return self.problem.temporary(Instant(*masks, cuts[:n_around], cuts[n_around:]))
 
     def _places(self, half: int, inside: Chain) -> list[_Place]:
         """Where a half can be made, innermost first: bytes never fall outwards."""
@@ -274,17 +315,17 @@ class Run:
 
     def _levels(self, half: int, inside: Chain) -> list[_Place]:
         problem, splits = self.problem, self.problem.splits
-        mask, level = splits.carried[half], len(inside.numbers)
+        mask, level = splits.carried[half], inside.level
         if problem.is_view(half):
             return [(level, 0, None)]
-        indices = [problem.chains.indices[k] for k in inside.numbers]
+        groups = inside.groups
         if not half & (half - 1):
-            while level and not indices[level - 1] & mask:
+            while level and not groups[level - 1] & mask:
                 level -= 1
             return [(level, inside.prefixes[level].sizes[mask], None)]
         places: list[_Place] = [(level, inside.sizes[mask], inside)]
         # Outside a loop over what it sums itself it would be added up once per trip.
-        while level and not indices[level - 1] & splits.below[half] & ~mask:
+        while level and not groups[level - 1] & splits.below[half] & ~mask:
             level -= 1
             outer = inside.prefixes[level]
             places.append((level, outer.sizes[mask], outer))
@@ -308,7 +349,7 @@ class Run:
             return
         right = [OPERAND] if right_chain is None else self.labels(split.right, right_chain)
         least = site.own + temporary + left_held + right_held
-        levels = left_level, right_level
+        levels, opens = (left_level, right_level), inside.numbers[len(site.chain.numbers) :]
         for a in left:
             for b in right:
                 total = a.cost + b.cost
@@ -324,7 +365,7 @@ class Run:
                     items.append((right_level, min(right_held - b.peak, 0), right_held))
                 items.sort()
                 if not falls or {item[0] for item in items}.issuperset(falls):
-                    made = Made(split.left, inside, levels, (a, b))
+                    made = Made(split.left, opens, self._by_groups, levels, (a, b))
                     self._keep(site, cost + total, items, temporary, made)
 
     def _keep(self, site: _Site, cost: int, items: list[Item], temporary: int, made: Made) -> None:
