@@ -56,9 +56,9 @@ class Counted(allocator.Allocator):
         super().__init__(capacity_bytes)
         self.made.append(self)
 
-    def take(self, n_bytes: int) -> Any:
+    def take(self, n_bytes: int, high: bool = False) -> Any:
         mappings.note()
-        return super().take(n_bytes)
+        return super().take(n_bytes, high)
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -263,10 +263,10 @@ class _Hoarding(Counted):
 
     __slots__ = ("kept",)
 
-    def take(self, n_bytes: int) -> Any:
+    def take(self, n_bytes: int, high: bool = False) -> Any:
         self.kept = np.frombuffer(mmap.mmap(-1, 10 * MIB), np.uint8)
         self.kept.fill(1)
-        return super().take(n_bytes)
+        return super().take(n_bytes, high)
 
 
 class _Forgetful(Counted):

@@ -194,12 +194,16 @@ def test_an_interrupt_during_the_run_ends_with_130(
         (["plan", "i->i", "--size", "i=3", "--memory", "lots"], "memory_limit='lots' is no amount"),
         (["plan", "i,j->ij", "--size", "i=9,j=9", "--memory", "10"], "memory_limit=10"),
         (["run", "ij->ji", "none.npy"], "No such file or directory: 'none.npy'"),
-        (["run", "ij->ji", "both.npz"], "both.npz has no array ''; it has b, c; name one as both"),
+        (["run", "ij->ji", "both.npz"], "both.npz holds more than one array or none; it has b, c"),
         (["run", "ij->ji", "both.npz:x"], "both.npz has no array 'x'; it has b, c"),
         (["run", "ij->ji", "text.npy"], "text.npy is no array file; expected an .npy or .npz"),
         (["run", "ij->ji", "empty.npy"], "empty.npy is no array file"),
         (["run", "ij,jk->ik", "a.npy"], "the expression has 2 terms for 1 operand"),
-        (["run", "ij->ji", "a.npy", "--out", "no/r.npy"], "No such file or directory"),
+        (
+            ["run", "ij->ji", "a.npy", "--out", "no/r.npy"],
+            "no/r.npy cannot be written: there is no folder no",
+        ),
+        (["demo", "--size", "q=3"], "sizes are given for q; the labels of the example are "),
         (["explain", "text.npy"], "the text is no JSON"),
         (["explain", "a.npy"], "a.npy is no text; expected JSON that einbound plan --json wrote"),
     ],
@@ -244,6 +248,12 @@ def test_the_program_runs_as_a_module_and_a_closed_pipe_is_quiet() -> None:
     )
     assert done.returncode == 0
     assert "numpy" in done.stdout
+
+
+def test_the_version_is_told(capsys: Out) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"einbound {eb.__version__}\n"
 
 
 SMALL = ["P=40", "a=24", "b=24", "c=24", "d=24", "i=4", "j=4"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import einbound as eb
-from einbound.demo import demonstrate
+from einbound.demo import Example, demonstrate
 from einbound.errors import EinboundError
 from einbound.expr.subscripts import read
 from einbound.machine.doctor import diagnosis
@@ -117,7 +117,15 @@ def explain(chosen: argparse.Namespace) -> int:
 
 def demo(chosen: argparse.Namespace) -> int:
     """Contract the example within its limit, and measure it."""
-    return 0 if demonstrate(_sizes(chosen.size)) else 1
+    sizes = _sizes(chosen.size)
+    labels = list(Example.load({}).sizes)
+    unused = [label for label in sizes if label not in labels]
+    if unused:
+        raise InputError(
+            f"sizes are given for {', '.join(unused)}; the labels of the example are "
+            f"{', '.join(labels)}"
+        )
+    return 0 if demonstrate(sizes) else 1
 
 
 def doctor(chosen: argparse.Namespace) -> int:
@@ -129,6 +137,8 @@ def doctor(chosen: argparse.Namespace) -> int:
 
 def store(path: Path, array: Array) -> None:
     """Write `array` to an .npy file that appears under its name only once it is complete."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {path.parent}")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -161,9 +171,9 @@ def _member(path: str, member: str) -> Array:
         if not member and len(names) == 1:
             member = names[0]
         if member not in names:
+            what = f"has no array {member!r}" if member else "holds more than one array or none"
             raise InputError(
-                f"{path} has no array {member!r}; it has {', '.join(names) or 'none'}; "
-                f"name one as {path}:NAME"
+                f"{path} {what}; it has {', '.join(names) or 'none'}; name one as {path}:NAME"
             )
         array: Array = archive[member]
     return array
@@ -211,6 +221,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="einbound", description="Tensor contractions that stay within a byte limit."
     )
+    parser.add_argument("--version", action="version", version=f"einbound {eb.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     command = _command(commands, "plan", plan)
