@@ -198,23 +198,32 @@ def _depth(way: Way, number: int) -> int:
     return max((d + 1 for d, block in enumerate(way.blocks) if block.axis in order), default=0)
 
 
+#: Slices of one loop that are made once and kept with the kernel: 0.3 KiB each.
+_KEPT_CUTS = 256
+
+
 def _loop(way: Way, body: Body, block: Block) -> Body:
     """`body` for each slice of one axis."""
     pair = way.pair
     extent, width = pair.axes[block.axis].extent, block.width
     is_sum = _is_sum(way, block)
-    cuts = [
-        [
-            (slice(None),) * pair.carried[side].index(block.axis) + (slice(at, at + width),)
-            if side in CARRIERS[pair.axes[block.axis].group] and pair.views[side] is not None
-            else None
-            for side in (A, B, C)
-        ]
-        for at in range(0, extent, width)
+    before = [
+        (slice(None),) * pair.carried[side].index(block.axis)
+        if side in CARRIERS[pair.axes[block.axis].group] and pair.views[side] is not None
+        else None
+        for side in (A, B, C)
     ]
 
+    def cut(at: int) -> list[tuple[slice, ...] | None]:
+        block = (slice(at, at + width),)
+        return [None if axes is None else axes + block for axes in before]
+
+    starts = range(0, extent, width)
+    # Cuts are small objects that no limit counts, so only few are kept.
+    few = list(map(cut, starts)) if extent <= _KEPT_CUTS * width else []
+
     def loop(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
-        for cut_a, cut_b, cut_c in cuts:
+        for cut_a, cut_b, cut_c in few or map(cut, starts):
             body(
                 a if cut_a is None else a[cut_a],
                 b if cut_b is None else b[cut_b],

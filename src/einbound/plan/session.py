@@ -23,6 +23,8 @@ Budget = Limit
 
 #: Buffer sizes below the default that are tried when a plan does not fit, largest first.
 _SMALL_BUFFERS = (1 << 16, 1 << 12, 1 << 8, 1 << 6)
+#: Those that are tried on one plan, whose loops are kept.
+_SMALLER_BUFFERS = (1 << 16, 1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6)
 
 
 class Metered(Protocol):
@@ -100,7 +102,9 @@ class Session:
         self.itemsize = itemsize
         self.budget = budget
         self.meter = meter
-        self.headroom_bytes = headroom_bytes
+        room = self.room_bytes()
+        share = room // _HEADROOM_SHARE if room > headroom_bytes else 0
+        self.headroom_bytes = min(headroom_bytes, share)
         self.best: _Confirmed | None = None
         self.nearest: _Confirmed | None = None
         self.tally = Tally()
@@ -143,7 +147,18 @@ class Session:
                 self.pass_over(frames, buffer_bytes)
         if len(self.network.inputs) <= N_EXACT and not self.is_settled(frames):
             self.meter_all(frames)
+        self.enlarge(default_buffer_bytes)
         return self.found()
+
+    def enlarge(self, default_buffer_bytes: int) -> None:
+        """Meters the best plan with the buffers between the few sizes that were tried."""
+        best = self.best
+        if best is not None:
+            buffer_bytes = 2 * best.buffer_bytes
+            while buffer_bytes < default_buffer_bytes:
+                if self.confirm(best.tree, buffer_bytes).over_bytes > 0:
+                    return
+                buffer_bytes *= 2
 
     def meter_all(self, frames: list[Frame]) -> None:
         """Meters what prices say may fit, fewest multiply-adds first, until something fits.
@@ -170,25 +185,27 @@ class Session:
 
     def refuse(self, frames: list[Frame], buffer_bytes: int) -> None:
         """Looks for the smallest peak only."""
+        for frame in frames:
+            # A limit that needs no loops is not to be refused.
+            self.confirm(Tree.plain(self.network, frame.steps), buffer_bytes)
         pool = Pool()
         collect_deep(frames, Task(self.budget, buffer_bytes, self.tally), pool)
         self.confirm_pool(pool, buffer_bytes)
 
     def pass_over(self, frames: list[Frame], buffer_bytes: int) -> None:
         """Searches all orders with one buffer size, first with the headroom left free."""
-        if 0 < self.headroom_bytes < self.room_bytes():
+        if self.headroom_bytes:
             self.attempt(frames, self.budget.less(self.headroom_bytes), buffer_bytes)
         if not self.is_settled(frames):
             self.attempt(frames, self.budget, buffer_bytes)
 
     def room_bytes(self) -> int:
-        """Bytes that the budget leaves beside the result."""
+        """Bytes that the budget leaves beside the result; 0 without a budget."""
         room = self.budget.workspace_bytes
         if self.budget.peak_bytes is not None:
             left = self.budget.peak_bytes - self.itemsize * prod(self.network.result_shape)
             room = left if room is None else min(room, left)
-        assert room is not None, "a search with a budget has a limit"
-        return room
+        return 0 if room is None else room
 
     def buffers(self, default_buffer_bytes: int) -> tuple[int, ...]:
         """Buffer sizes below the default that leave noticeably more room."""
@@ -233,7 +250,7 @@ class Session:
     def with_smaller_buffers(self, tree: Tree, buffer_bytes: int) -> int:
         """Bytes that a plan lacks with the largest buffers with which it fits, or with least."""
         over = 0
-        for smaller in _SMALL_BUFFERS:
+        for smaller in _SMALLER_BUFFERS:
             if smaller < buffer_bytes:
                 over = self.confirm(tree, smaller).over_bytes
                 if over <= 0:
@@ -291,6 +308,8 @@ class Session:
         )
 
 
+#: Part of the room beside the result that may stay free: narrow slices cost more than a tight fit.
+_HEADROOM_SHARE = 8
 #: Plans metered in one search, and of one pool, at most: a meter costs as much as 50 prices.
 _N_METERED = 56
 _N_CONFIRMED = 24
