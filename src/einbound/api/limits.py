@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from einbound.backends.sizes import Peak
 from einbound.errors import BudgetError
 from einbound.machine.memory import parse_bytes
 from einbound.plan.search import Budget, lower_bound
@@ -58,47 +59,70 @@ def describe_cell(cell: Cell, tree: Tree) -> str:
     return f"intermediate '{name}' of step {cell.value - tree.n_operands}"
 
 
-def refusal(limits: Limits, operand_bytes: int, least: Executable) -> BudgetError:
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """A limit that is not kept: by what peak, and what every plan needs in its counting."""
+
+    name: str
+    limit_bytes: int
+    needed_bytes: int
+    bound_bytes: int
+    parts: tuple[tuple[int, str], ...]
+
+
+def refusal(
+    limits: Limits, operand_bytes: int, least: Executable, *, as_written: bool
+) -> BudgetError:
     """The error that says that nothing fits, by how much, and because of what.
 
     Args:
-        limits: The limits asked for; at least one is set.
+        limits: The limits asked for; at least one is not kept.
         operand_bytes: Bytes that the operands cover.
         least: The plan with the smallest peak found.
+        as_written: It is the caller's own plan, and nothing was searched.
     """
-    metered, job = least.metered, least.job
-    is_view = job.network.is_view and not job.result_given
-    result_bytes = 0 if is_view else job.result.nbytes
-    needs_value = lower_bound(job.network, 1) > job.network.size(job.network.output)
-    bound = job.work.itemsize if needs_value else 0
-    smallest, peak = metered.workspace_bytes, metered.workspace
-    name, limit = "workspace_limit", limits.workspace_bytes
-    total = operand_bytes + metered.space_bytes
-    if limits.memory_bytes is not None and total > limits.memory_bytes:
-        bound += operand_bytes + result_bytes
-        smallest, peak = total, metered.space
-        name, limit = "memory_limit", limits.memory_bytes
-    assert limit is not None, "a limit that is not set cannot be broken"
-    candidates = [
-        (alive.n_bytes, describe_cell(least.schedule.cells[alive.cell], least.tree))
-        for alive in peak.alive
-    ]
-    candidates.append((peak.workspace_bytes, f"the buffers of step {peak.step}"))
-    if name == "memory_limit":
-        candidates.append((operand_bytes, "the operands"))
-    culprit_bytes, culprit = max(candidates, key=lambda pair: pair[0])
-    certified = bound > limit
-    proof = f"no plan can need less than {bound}"
-    if not certified:
-        proof += ", but none that small was found"
+    broken = _broken(limits, operand_bytes, least)
+    culprit_bytes, culprit = max(broken.parts, key=lambda part: part[0])
+    certified = broken.bound_bytes > broken.limit_bytes
+    proof = f"no plan can need less than {broken.bound_bytes}"
+    if as_written:
+        found = "the plan as written takes"
+    else:
+        found = "the smallest peak found is"
+        proof += "" if certified else ", but none that small was found"
     return BudgetError(
-        f"{name}={limit} bytes is too small; the smallest peak found is {smallest} bytes, "
-        f"{culprit_bytes} of them for {culprit} (operands {operand_bytes}, result {result_bytes}); "
-        f"{proof}; raise {name} to {smallest}",
-        limit_bytes=limit,
-        smallest_bytes=smallest,
-        lower_bound_bytes=bound,
+        f"{broken.name}={broken.limit_bytes} bytes is too small; {found} {broken.needed_bytes} "
+        f"bytes, {culprit_bytes} of them for {culprit} (operands {operand_bytes}, "
+        f"result {least.result_bytes}); {proof}; raise {broken.name} to {broken.needed_bytes}"
+        + (", or let einbound.plan choose" if as_written else ""),
+        limit_bytes=broken.limit_bytes,
+        smallest_bytes=broken.needed_bytes,
+        lower_bound_bytes=broken.bound_bytes,
         certified=certified,
         culprit=culprit,
         culprit_bytes=culprit_bytes,
     )
+
+
+def _broken(limits: Limits, operand_bytes: int, least: Executable) -> _Broken:
+    metered, job = least.metered, least.job
+    needs_value = lower_bound(job.network, 1) > job.network.size(job.network.output)
+    bound = job.work.itemsize if needs_value else 0
+    total = operand_bytes + metered.space_bytes
+    if limits.memory_bytes is not None and total > limits.memory_bytes:
+        parts = ((operand_bytes, "the operands"), *_parts(least, metered.space))
+        bound += operand_bytes + least.result_bytes
+        return _Broken("memory_limit", limits.memory_bytes, total, bound, parts)
+    assert limits.workspace_bytes is not None, "a limit that is not set cannot be broken"
+    parts = _parts(least, metered.workspace)
+    needed = metered.workspace_bytes
+    return _Broken("workspace_limit", limits.workspace_bytes, needed, bound, parts)
+
+
+def _parts(least: Executable, peak: Peak) -> tuple[tuple[int, str], ...]:
+    """Bytes and names of what is alive at a peak."""
+    cells = [
+        (alive.n_bytes, describe_cell(least.schedule.cells[alive.cell], least.tree))
+        for alive in peak.alive
+    ]
+    return (*cells, (peak.workspace_bytes, f"the buffers of step {peak.step}"))

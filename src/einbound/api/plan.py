@@ -46,7 +46,7 @@ class Plan:
         self._again = lru_cache(maxsize=16)(self._plan_again)
         self.instant = instant_of(made)
         # Compiled now, so that the first run takes no more memory than later ones.
-        assert made.executable.kernels is not None
+        made.executable.prepare()
 
     @property
     def fits(self) -> bool:
@@ -113,7 +113,7 @@ class Plan:
     @property
     def result_bytes(self) -> int:
         """Bytes of the result; 0 if it is a view of an operand."""
-        return self._made.result_bytes
+        return self._made.executable.result_bytes
 
     def meter(self) -> Metered:
         """A fresh reading of what a run takes, from a walk over sizes."""
@@ -211,7 +211,7 @@ class Plan:
             raise PlanError(f"buffer_bytes is {buffer_bytes}; expected a number of at least 0")
         made = compiled(setting, tree, buffer_bytes)
         if not made.fits:
-            raise refused(made)
+            raise refused(made, as_written=True)
         return cls(made)
 
     # how it runs ----------------------------------------------------------------------------

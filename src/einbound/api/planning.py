@@ -52,13 +52,6 @@ class Made:
         """Most bytes of arrays alive at once, operands included."""
         return self.setting.operand_bytes + self.executable.metered.space_bytes
 
-    @property
-    def result_bytes(self) -> int:
-        """Bytes of the result; 0 if it is a view of an operand."""
-        job = self.executable.job
-        is_view = job.network.is_view and not job.result_given
-        return 0 if is_view else job.result.nbytes
-
 
 @lru_cache(maxsize=512)
 def planned(setting: Setting) -> Made:
@@ -112,9 +105,16 @@ def compiled(setting: Setting, tree: Tree, buffer_bytes: int) -> Made:
     return Made(setting, executable, _fits(setting, executable.metered))
 
 
-def refused(made: Made) -> BudgetError:
-    """The error that says why `made` does not keep its limits."""
-    return refusal(made.setting.limits, made.setting.operand_bytes, made.executable)
+def refused(made: Made, *, as_written: bool = False) -> BudgetError:
+    """The error that says why `made` does not keep its limits.
+
+    Args:
+        made: The plan with the smallest peak found, or the caller's own.
+        as_written: The plan is the caller's own, and nothing was searched.
+    """
+    return refusal(
+        made.setting.limits, made.setting.operand_bytes, made.executable, as_written=as_written
+    )
 
 
 def _kept(made: Made) -> Made:

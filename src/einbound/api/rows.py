@@ -12,7 +12,7 @@ from einbound.plan.tree import Combine, Loop, Role, Tree
 from einbound.report.text import AliveRow, LimitRow, LoopRow, PlanReport, StepRow
 from einbound.run.executable import Executable
 from einbound.schedule.cells import Place
-from einbound.step.blocked import Core
+from einbound.step.blocked import Way
 
 
 def report_of(made: Made) -> PlanReport:
@@ -28,12 +28,12 @@ def report_of(made: Made) -> PlanReport:
         macs=metered.macs,
         peak_bytes=made.peak_bytes,
         operands_bytes=setting.operand_bytes,
-        result_bytes=made.result_bytes,
+        result_bytes=ready.result_bytes,
         workspace_bytes=metered.workspace_bytes,
         overhead_bytes=ready.overhead_bytes,
         plain_peak_bytes=plain.peak_bytes,
         plain_macs=plain.executable.metered.macs,
-        peak_at=_moment(ready, metered.space.step),
+        peak_at=_moment(ready),
         alive=_alive(made),
         limits=_limits(made),
         fits=made.fits,
@@ -67,7 +67,7 @@ def _step_row(ready: Executable, step: int, count: StepCount) -> StepRow:
     return StepRow(
         step=step,
         contraction=contraction(ready, step),
-        way=_way_name(way.core, bool(way.packs), way.describe()),
+        way=_way_name(way),
         batch=size(form.batch),
         m=size(form.rows),
         n=size(form.columns),
@@ -79,9 +79,12 @@ def _step_row(ready: Executable, step: int, count: StepCount) -> StepRow:
     )
 
 
-def _way_name(core: Core, packs: bool, line: str) -> str:
-    name = f"pack, {core.value}" if packs else core.value
-    return f"{name}, add" if "then add" in line else name
+def _way_name(way: Way) -> str:
+    """What is called, and what happens to its operands and its product."""
+    name = f"pack, {way.core.value}" if way.packs else way.core.value
+    if way.product is None:
+        return name
+    return f"{name}, {'add' if way.accumulate or way.blocks_sums else 'copy'}"
 
 
 def _stored_bytes(tree: Tree, step: int, itemsize: int) -> int:
@@ -106,10 +109,15 @@ def _loop_row(loop: Loop) -> LoopRow:
     )
 
 
-def _moment(ready: Executable, step: int | None) -> str:
-    if step is None:
-        return "memory set aside for a value"
-    return f"step {step}, {contraction(ready, step)}"
+def _moment(ready: Executable) -> str:
+    peak = ready.metered.space
+    if peak.step is not None:
+        return f"step {peak.step}, {contraction(ready, peak.step)}"
+    if not peak.alive:
+        return "a view of an operand"
+    # What was made last stands last.
+    made = describe_cell(ready.schedule.cells[peak.alive[-1].cell], ready.tree)
+    return f"memory set aside for {made}"
 
 
 def _alive(made: Made) -> tuple[AliveRow, ...]:

@@ -68,9 +68,14 @@ class StepCount:
         self.macs += times * other.macs
         self.calls += times * other.calls
         self.seconds += times * other.seconds
-        if self.way is None or other.workspace_bytes > self.workspace_bytes:
+        if self.way is None or _rank(other) > _rank(self):
             self.way = other.way
         self.workspace_bytes = max(self.workspace_bytes, other.workspace_bytes)
+
+
+def _rank(count: StepCount) -> tuple[int, bool]:
+    """Of a step's ways that is told which needs most, or adds where others only write."""
+    return count.workspace_bytes, count.way is not None and count.way.accumulate
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,9 @@ class Metered:
     calls: int
     elements_read: int
     seconds: float
-    steps: dict[int, StepCount]
-    sums: dict[int, StepCount]
-    ways: Mapping[CallKey, Way]
+    steps: dict[int, StepCount] = field(repr=False)
+    sums: dict[int, StepCount] = field(repr=False)
+    ways: Mapping[CallKey, Way] = field(repr=False)
     operand_bytes: int = 0
 
     @property

@@ -95,6 +95,16 @@ class Executable:
         ways = self.metered.ways
         return {key: way.hidden_bytes for key, way in ways.items() if way.hidden_bytes}
 
+    def prepare(self) -> int:
+        """Compile all ways now, so that runs only run; the number of them."""
+        return len(self.kernels)
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result; 0 if it is a view of an operand."""
+        is_view = self.job.network.is_view and not self.job.result_given
+        return 0 if is_view else self.job.result.nbytes
+
     @property
     def overhead_bytes(self) -> int:
         """Bound of interpreter objects and ufunc buffers that a run takes beside its arrays."""
