@@ -48,3 +48,14 @@ def test_the_smallest_peak_is_no_more_than_the_peak_without_a_limit(limit: str) 
     with pytest.raises(eb.BudgetError) as refused:
         eb.plan(text, *shapes, **{limit: 0})  # type: ignore[arg-type]
     assert refused.value.smallest_bytes <= used
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_a_long_chain_with_room_for_one_row_repeats_nothing(n: int) -> None:
+    labels = [chr(256 + k) for k in range(n + 1)]
+    terms = [a + b for a, b in zip(labels, labels[1:], strict=False)]
+    text = f"{','.join(terms)}->{labels[0]}{labels[-1]}"
+    shapes = [(8, 8)] * n
+    plan = eb.plan(text, *shapes, workspace_limit=600)
+    # Two rows of 8 elements at a time, from the first matrix to the last.
+    assert plan.macs == eb.plan(text, *shapes).macs

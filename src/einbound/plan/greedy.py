@@ -93,6 +93,37 @@ def greedy_steps(terms: Terms, *, weight: float, temperature: float, random: Ran
     return tuple(pool.steps)
 
 
+def linear_steps(terms: Terms) -> Steps:
+    """An order that multiplies one operand after another into a single growing product.
+
+    It may have more multiply-adds than a balanced one, but holds two values at a time, and loops
+    over what the first operand leaves on the result repeat little.
+    """
+    sizes, masks = terms.sizes, terms.masks
+
+    def preference(value: int) -> tuple[int, int, int]:
+        return -sizes[masks[value] & terms.keep], masks[value].bit_count(), value
+
+    starts = sorted(range(len(masks)), key=preference)[:_N_STARTS]
+    return min((_grown(terms, start) for start in starts), key=lambda grown: grown[0])[1]
+
+
+#: Operands that a linear order is begun with, to choose the best.
+_N_STARTS = 12
+
+
+def _grown(terms: Terms, start: int) -> tuple[int, Steps]:
+    """The multiply-adds and the steps of the linear order that begins with one operand."""
+    pool, sizes = _Pool(terms), terms.sizes
+    product, macs = start, 0
+    while len(pool.alive) > 1:
+        near = pool.neighbours(product) or set(pool.alive) - {product}
+        other = min(near, key=lambda value: (sizes[pool.joined(product, value)], value))
+        macs += sizes[pool.alive[product] | pool.alive[other]]
+        product = pool.join(product, other)
+    return macs, tuple(pool.steps)
+
+
 def _merge_equal(pool: _Pool) -> None:
     """Multiplies values with the same indices first: their product is no larger than either."""
     first: dict[int, int] = {}

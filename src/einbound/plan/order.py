@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from einbound.expr.network import Network
-from einbound.plan.greedy import greedy_steps
+from einbound.plan.greedy import greedy_steps, linear_steps
 from einbound.plan.masks import Steps, Terms, order_macs, order_peak
 from einbound.plan.reconfigure import reconfigured
 from einbound.plan.subsets import best_orders, fewest, least_peak, steps_of
@@ -91,6 +91,11 @@ def greedy_orders(network: Network, n_best: int = 4, *, seed: int = 0) -> tuple[
         found += repaired
     found.sort(key=lambda steps: (order_macs(terms, steps), order_peak(terms, steps)))
     return _distinct(found, n)[:n_best]
+
+
+def linear_order(network: Network) -> Steps:
+    """An order with one growing product, for limits that leave no room for more."""
+    return linear_steps(Terms.of(network))
 
 
 def _effort(n: int) -> tuple[int, int, int]:

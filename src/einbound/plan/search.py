@@ -11,7 +11,13 @@ from dataclasses import replace
 from einbound.expr.network import Network
 from einbound.plan.bound import lower_bound
 from einbound.plan.masks import Steps
-from einbound.plan.order import N_EXACT, greedy_orders, optimal_orders, sliced_orders
+from einbound.plan.order import (
+    N_EXACT,
+    greedy_orders,
+    linear_order,
+    optimal_orders,
+    sliced_orders,
+)
 from einbound.plan.session import Budget, Found, Meter, Metered, Session, over_bytes
 
 __all__ = ["Budget", "Found", "Meter", "Metered", "lower_bound", "search"]
@@ -96,7 +102,7 @@ _N_FEW = 6
 def _orders(network: Network, n_best: int) -> tuple[Steps, ...]:
     n = len(network.inputs)
     if n > N_EXACT:
-        return greedy_orders(network, _N_GREEDY)
+        return (*greedy_orders(network, _N_GREEDY), linear_order(network))
     found = dict.fromkeys(optimal_orders(network, n_best))
     if n > 2 and n_best > 4:
         found |= dict.fromkeys(sliced_orders(network, 2 if n <= 6 else 1))
