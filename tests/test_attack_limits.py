@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_the_smallest_peak_is_no_more_than_the_peak_without_a_limit(limit: str) 
 @pytest.mark.parametrize("n", [20, 40])
 def test_a_long_chain_with_room_for_one_row_repeats_nothing(n: int) -> None:
     labels = [chr(256 + k) for k in range(n + 1)]
-    terms = [a + b for a, b in zip(labels, labels[1:], strict=False)]
+    terms = [a + b for a, b in pairwise(labels)]
     text = f"{','.join(terms)}->{labels[0]}{labels[-1]}"
     shapes = [(8, 8)] * n
     plan = eb.plan(text, *shapes, workspace_limit=600)
