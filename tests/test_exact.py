@@ -14,7 +14,7 @@ import pytest
 from brute import Loop, Programs, brute_frontier, network_of, sampled, staircase
 from einbound.expr.network import Network
 from einbound.plan.curve import Frontier, frontier, frontier_of
-from einbound.plan.exact import ExactFound, NothingFound, exact_search, least_peak
+from einbound.plan.exact import ExactFound, NothingFound, Search, exact_search, least_peak
 from einbound.plan.labels import Label, fit, nondominated
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
@@ -270,6 +270,27 @@ def test_fewer_loops_and_orders_lose_nothing(seed: int) -> None:
     )
     points = staircase({(one.peak, one.cost // radix) for one in labels})
     assert points == staircase({(one.peak, one.cost // radix) for one in plain_labels})
+
+
+class Ordered(Run):
+    """Bytes only, but every loop in its own place of every nest."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._by_groups = False
+
+
+@pytest.mark.parametrize("seed", range(N_LARGE))
+@pytest.mark.parametrize("n_deep", [None, 2])
+def test_loops_in_groups_reach_the_same_least_peak(seed: int, n_deep: int | None) -> None:
+    rng = random.Random(3000 + seed)
+    network = random_network(rng, rng.randint(5, 6), 4, largest=9)
+    loops = tuple(Cut(i, max(network.extents[i] // 3, 1)) for i in rng.sample(range(4), 3))
+    problem, effort = Problem(network, 8, loops), Effort(10**6)
+    lowest = Search(problem, effort, n_deep).least_peak().found.peak_bytes
+    labels = Ordered(problem, Bounds(None, lowest, None, n_deep), effort).root()
+    assert min(one.peak for one in labels) == lowest
+    assert Ordered(problem, Bounds(None, lowest - 1, None, n_deep), effort).root() == []
 
 
 def test_permuted_operands_have_equal_counts() -> None:

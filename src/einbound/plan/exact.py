@@ -26,13 +26,16 @@ N_STATES = 200_000
 
 _STEPS = (1.0, 1.02, 1.1, 1.2, 1.35, 1.52, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
 
-#: States, and a multiple of the fewest multiply-adds, after which it is first asked whether
-#: anything fits, whatever it costs.
-_ASKED_AFTER = 300
-_ASKED_FROM = 2.0
+#: States, and a multiple of the fewest multiply-adds, from which on a quick search gives a bound.
+_QUICK_AFTER = 300
+_QUICK_FROM = 2.0
 
-#: Operands above which a quick inexact search gives a first bound.
-_N_DIRECT = 8
+#: Loops around a production in quick searches, and labels kept of each state.
+_QUICK_DEEP = (2, 3)
+_N_KEPT = 3
+
+#: Factor between bounds on the number of products where no multiply-add is added.
+_CALLS_STEP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,9 @@ class Search:
     def plain(self) -> list[Label]:
         """The labels of the orders with the fewest multiply-adds, without loops."""
         macs = int(self.problem.splits.fewest[-1] * (1 + 1e-9)) + 1
-        labels = Run(self.problem, Bounds(macs, None, 0), Effort(2 << self.problem.splits.n)).root()
+        labels = Run(
+            self.problem, Bounds(macs, None, None, 0), Effort(2 << self.problem.splits.n)
+        ).root()
         return [label for label in labels if label.cost == labels[0].cost]
 
     @property
@@ -176,12 +181,15 @@ class Search:
         macs: int | None,
         budget_bytes: int | None,
         *,
+        calls: int | None = None,
         n_deep: int | None = None,
         n_kept: int | None = None,
     ) -> list[Label]:
         """The labels of the result within two bounds, best first."""
         depth = self.n_deep if n_deep is None else n_deep
-        labels = Run(self.problem, Bounds(macs, budget_bytes, depth, n_kept), self.effort).root()
+        labels = Run(
+            self.problem, Bounds(macs, budget_bytes, calls, depth, n_kept), self.effort
+        ).root()
         return labels if macs is None else [one for one in labels if self.macs(one) <= macs]
 
     def macs(self, label: Label) -> int:
@@ -200,58 +208,71 @@ class Search:
         for label in self.plain:
             if budget_bytes is None or label.peak <= budget_bytes:
                 return self.found(label, exhausted=True)
-        first = self._quick(budget_bytes) if len(self.problem.terms.masks) > _N_DIRECT else None
-        best, proven = self._widen(budget_bytes, first)
+        best, proven = self._widen(budget_bytes)
         if best is None:
             return NothingFound(self.effort.n_states, proven)
         return self.found(best, exhausted=proven)
 
-    def _widen(self, budget_bytes: int | None, first: Label | None) -> tuple[Label | None, bool]:
-        """The best label and whether it is proven to be; `first` is a plan that fits, if known."""
-        most = None if first is None else self.macs(first)
-        asked = first is not None
-        for factor in ladder():
-            late = factor >= _ASKED_FROM or self.effort.n_states > _ASKED_AFTER
-            if late and not asked:
-                first, asked = self._lowest(budget_bytes), True
-                if first is None:
-                    return self._fallback(budget_bytes), not self.effort.spent
-                most = self.macs(first)
-            bound = int(self.fewest * factor)
-            last = most is not None and bound >= most
-            labels = self.run(most if last and most is not None else bound, budget_bytes)
-            if self.effort.spent:
-                break
-            if labels:
+    def _widen(self, budget_bytes: int | None) -> tuple[Label | None, bool]:
+        """The best label, and whether it is proven to be."""
+        for calls in self._few_calls():
+            labels = self.run(self.fewest, budget_bytes, calls=calls)
+            if labels and not self.effort.spent:
                 return labels[0], True
-        candidates = [*labels[:1], *([] if first is None else [first])]
-        if not candidates:
-            return self._fallback(budget_bytes), False
-        return min(candidates, key=lambda label: label.cost), False
-
-    def _lowest(self, budget_bytes: int | None) -> Label | None:
-        """A plan within the budget whatever it costs, or None if there is none."""
-        labels = self.run(None, budget_bytes)
-        return labels[0] if labels else None
-
-    def _fallback(self, budget_bytes: int | None) -> Label | None:
-        """Something within the budget once the effort is spent, by a search of bounded work."""
-        if not self.effort.spent:
-            return None
-        return self._quick(budget_bytes)
-
-    def _quick(self, budget_bytes: int | None) -> Label | None:
-        """A good plan of at most two loops around a production, or None."""
-        spent, self.effort = self.effort, Effort(max(self.effort.most // 4, 1))
-        found = None
         for factor in ladder():
-            labels = self.run(int(self.fewest * factor), budget_bytes, n_deep=2, n_kept=3)
-            if labels or self.effort.spent or factor > _STEPS[-1]:
-                found = labels[0] if labels else None
+            if factor >= _QUICK_FROM or self.effort.n_states > _QUICK_AFTER:
                 break
-        spent.n_states += self.effort.n_states
-        self.effort = spent
-        return found
+            labels = self.run(int(self.fewest * factor), budget_bytes)
+            if labels and not self.effort.spent:
+                return labels[0], True
+        return self._improve(budget_bytes)
+
+    def _improve(self, budget_bytes: int | None) -> tuple[Label | None, bool]:
+        """The best label, from a good one on, and whether it is proven to be."""
+        known = self._quick(budget_bytes, _QUICK_DEEP[0], self.fewest * _STEPS[-1])
+        # A quick plan is nearly always the best: one run up to it settles the matter.
+        settled = known is not None
+        if known is None and not self.effort.spent:
+            # Before looking further: does anything fit, whatever it costs?
+            lowest = self.run(None, budget_bytes)
+            if not lowest:
+                return None, not self.effort.spent
+            known = self._quick(budget_bytes, _QUICK_DEEP[1], self.macs(lowest[0]))
+            settled = known is not None
+            known = known or lowest[0]
+        for factor in ladder():
+            if known is None or self.effort.spent:
+                break
+            wider = int(self.fewest * _QUICK_FROM * factor)
+            bound = self.macs(known) if settled else min(wider, self.macs(known))
+            labels = self.run(bound, budget_bytes)
+            known = min([*labels, known], key=lambda label: label.cost)
+            if bound >= self.macs(known):
+                return known, not self.effort.spent
+        return known, False
+
+    def _few_calls(self) -> Iterator[int]:
+        """Bounds on products, ever wider, below the most that there can be."""
+        calls = _CALLS_STEP * (len(self.problem.terms.masks) - 1)
+        while calls < self.problem.chains.radix:
+            yield calls
+            calls *= _CALLS_STEP
+
+    def _quick(self, budget_bytes: int | None, n_deep: int | None, most: float) -> Label | None:
+        """A plan by few labels a state, within a quarter of the effort, or None."""
+        if n_deep is not None and self.n_deep is not None:
+            n_deep = min(n_deep, self.n_deep)
+        whole = self.effort
+        self.effort = Effort(max(whole.most // 4, 1))
+        found: list[Label] = []
+        for factor in ladder():
+            bound = int(min(self.fewest * factor, most))
+            found = self.run(bound, budget_bytes, n_deep=n_deep, n_kept=_N_KEPT)
+            if found or self.effort.spent or bound >= most:
+                break
+        whole.spend(self.effort)
+        self.effort = whole
+        return found[0] if found else None
 
     def least_peak(self) -> LeastPeak:
         """The plan of the fewest bytes: a budget is doubled until something fits."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 #: A value that waits in a slot: number of groups of loops open when it is made, bytes it holds
-#: minus bytes it takes while it is made, bytes it holds. In the order of these numbers the peak is least:
-#: of the values of one slot, first those that free most after being made.
+#: minus bytes it takes while it is made, bytes it holds. In the order of these numbers the peak
+#: is least: of the values of one slot, first those that free most after being made.
 Item = tuple[int, int, int]
 
 

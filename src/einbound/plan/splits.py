@@ -152,6 +152,11 @@ class Splits:
         ]
 
 
+def at_least(bound: float) -> int:
+    """A whole number that a bound computed in floating point is not below."""
+    return int(bound) if bound < 2**53 else int(bound * (1 - SLACK))
+
+
 def subset_masks(terms: Terms) -> tuple[Ints, Ints]:
     """Of every subset: the indices below it, and those that its value carries."""
     n = len(terms.masks)

@@ -12,7 +12,10 @@ from math import inf
 from einbound.plan.chains import Chain
 from einbound.plan.labels import OPERAND, Item, Label, Made, nondominated, spread
 from einbound.plan.problem import Instant, Problem
-from einbound.plan.splits import SLACK, Split
+from einbound.plan.splits import SLACK, Split, at_least
+
+#: Ways to combine labels that take about as long as a state takes besides.
+WAYS = 16
 
 
 @dataclass(slots=True)
@@ -20,17 +23,24 @@ class Effort:
     """A limit on work that is the same on every machine.
 
     Attributes:
-        most: States to explore in all.
+        most: States to explore in all, or that many times `WAYS` ways to combine labels.
         n_states: States explored so far.
+        n_ways: Ways to combine labels that were counted so far.
     """
 
     most: int
     n_states: int = 0
+    n_ways: int = 0
 
     @property
     def spent(self) -> bool:
         """Whether nothing may be explored any more."""
-        return self.n_states >= self.most
+        return self.n_states + self.n_ways // WAYS >= self.most
+
+    def spend(self, other: Effort) -> None:
+        """Adds what was spent elsewhere."""
+        self.n_states += other.n_states
+        self.n_ways += other.n_ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +50,14 @@ class Bounds:
     Attributes:
         macs: Multiply-adds at most; None: any number, and labels are compared by bytes only.
         budget_bytes: Bytes of intermediates and result at most; None: any number.
+        calls: Products at most where all of `macs` are used up; None: any number.
         n_deep: Loops around any production at most; None: any number.
         n_kept: Labels kept of one state; None: all, without which nothing is proven.
     """
 
     macs: int | None
     budget_bytes: int | None
+    calls: int | None = None
     n_deep: int | None = None
     n_kept: int | None = None
 
@@ -177,10 +189,12 @@ class Run:
             return inf
         room = self._rooms.get(subset)
         if room is None:
-            rest = self.problem.splits.rest[subset]
-            macs = -1 if rest == inf else self.bounds.macs - int(rest * (1 - SLACK))
-            radix = self.problem.chains.radix
-            room = self._rooms[subset] = macs * radix + radix - 1
+            rest, radix = self.problem.splits.rest[subset], self.problem.chains.radix
+            calls = radix - 1 if self.bounds.calls is None else self.bounds.calls
+            macs = -1 if rest == inf else self.bounds.macs - at_least(rest)
+            # Each product outside runs once or more.
+            n_outside = self.problem.splits.n - subset.bit_count()
+            room = self._rooms[subset] = macs * radix + calls - n_outside
         return room
 
     def _rows_of(self, subset: int) -> list[_Row]:
@@ -204,8 +218,7 @@ class Run:
                 useful |= splits.below[half]
             n_values += max(half.bit_count() - 1, 0) + (half & ~problem.views).bit_count()
         left, right = (
-            problem.chains.cost(int(splits.fewest[half] * (1 - SLACK)))
-            for half in (split.left, split.right)
+            problem.chains.cost(at_least(splits.fewest[half])) for half in (split.left, split.right)
         )
         return _Row(split, left + right, right, useful, n_values)
 
@@ -348,6 +361,7 @@ class Run:
         if not left or (left[0].cost + row.rest > room and self._by_cost):
             return
         right = [OPERAND] if right_chain is None else self.labels(split.right, right_chain)
+        self.effort.n_ways += len(left) * len(right)
         least = site.own + temporary + left_held + right_held
         levels, opens = (left_level, right_level), inside.numbers[len(site.chain.numbers) :]
         for a in left:
