@@ -157,6 +157,17 @@ def test_an_unknown_backend_is_refused() -> None:
         eb.plan("i->", (3,), backend="torch")
 
 
+def test_proven_means_that_no_plan_at_all_has_fewer_macs() -> None:
+    assert eb.plan(LADDER, *SHAPES).proven
+    assert ladder_plan(16).proven
+    worse = eb.plan(LADDER, *SHAPES, optimize=[(0, 2), (0, 1)])
+    assert worse.macs > eb.plan(LADDER, *SHAPES).macs
+    assert not worse.proven
+    chain = [(2, 2)] * 11
+    text = ",".join(a + b for a, b in zip("abcdefghijk", "bcdefghijkl", strict=True)) + "->al"
+    assert not eb.plan(text, *chain).proven
+
+
 class TestRefusals:
     def test_the_smallest_peak_that_is_named_can_be_had(self) -> None:
         with pytest.raises(eb.BudgetError, match="is too small; the smallest peak found") as info:

@@ -364,21 +364,6 @@ def test_of_equal_orders_of_many_operands_the_lower_peak_comes_first() -> None:
     assert made.metered.workspace_bytes < 50_000
 
 
-def test_proven_means_the_exact_optimum_and_own_orders(
-    network_file: Callable[[str], dict[str, Any]],
-) -> None:
-    network = stored_network(network_file("thc_ppl"))
-    free = found(network, Budget(None, None))
-    assert free.proven
-    own = found(network, Budget(None, None), orders=(free.tree.steps,))
-    assert own.metered.macs == free.metered.macs
-    assert not own.proven
-    least = found(network, Budget(None, 64), default_buffer_bytes=64)
-    assert least.metered.macs > free.metered.macs
-    assert not least.proven
-    assert not found(batched_network(), Budget(None, None)).proven
-
-
 @given(SEEDS, st.integers(3, 5), st.floats(0.05, 0.9))
 def test_exchanged_widths_fit_and_are_no_worse(seed: int, n: int, part: float) -> None:
     network = random_network(random.Random(seed), n, n + 2)

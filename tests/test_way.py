@@ -23,7 +23,7 @@ def way_of(text: str, memory: str | None = None, **options: object) -> Way:
     stored = (memory or text).replace("->", ",").split(",")
     a, b, c = (view(part, order, sizes, dtype) for part, order in zip(parts, stored, strict=True))
     settings = {"accumulate": False, "buffer_bytes": DEFAULT_BUFFER_BYTES, **options}
-    return pair_way(a, b, c, work, **settings)  # type: ignore[arg-type]
+    return pair_way(a, b, c, work, **settings)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,6 @@ def search(
     Law: equal arguments give equal plans (tests/test_search.py::test_same_input_same_plan).
     """
     session = Session(network, itemsize, budget, meter, headroom_bytes)
-    session.is_exact = orders is None and len(network.inputs) <= N_EXACT
     if budget.peak_bytes is None and budget.workspace_bytes is None:
         return session.unlimited(orders or _orders(network, 4), default_buffer_bytes)
     known = orders or _orders(network, _n_best(len(network.inputs)))

@@ -64,8 +64,6 @@ class Found:
         metered: Its counts.
         fits: Whether it keeps the budget.
         considered: Nests priced and plans metered on the way.
-        proven: Whether no order has fewer multiply-adds, loops or not: the orders were exact
-            and the planner's own, and the loops repeat nothing.
     """
 
     tree: Tree
@@ -73,7 +71,6 @@ class Found:
     metered: Metered
     fits: bool
     considered: int
-    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +105,12 @@ class Session:
         self.best: _Confirmed | None = None
         self.nearest: _Confirmed | None = None
         self.tally = Tally()
-        self.is_exact = False
-        self.fewest_macs: int | None = None
         self.metered: dict[tuple[Tree, int], _Confirmed] = {}
 
     def frames(self, orders: Iterable[Steps]) -> list[Frame]:
         """The orders, fewest multiply-adds first."""
         frames = [Frame(self.network, steps, self.itemsize) for steps in orders]
         frames.sort(key=lambda frame: frame.plain_macs)
-        self.fewest_macs = frames[0].plain_macs
         return frames
 
     def unlimited(self, orders: tuple[Steps, ...], buffer_bytes: int) -> Found:
@@ -304,7 +298,6 @@ class Session:
             chosen.metered,
             self.best is not None,
             self.tally.n_priced + len(self.metered),
-            self.is_exact and chosen.metered.macs == self.fewest_macs,
         )
 
 
