@@ -82,8 +82,12 @@ def einsum(
     if path is not None or given is not None:
         setting = replace(setting, path=path, out=given)
     made = _plan_of(setting)
-    if made.instant is not None and is_plain and isinstance(args[0], str):
-        _remember((args[0], *[a.shape for a in arrays]), made.instant)
+    if made.instant is not None and out is None and progress is None:
+        if is_plain and isinstance(args[0], str):
+            _remember((args[0], *[a.shape for a in arrays]), made.instant)
+        result = made.instant(*arrays)
+        if result is not None:
+            return result
     return made.run(arrays, out, progress)
 
 

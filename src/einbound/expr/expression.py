@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import EllipsisType
 from typing import Any
 
@@ -61,6 +62,7 @@ class Expression:
         return f"{','.join(map(str, self.terms))}->{self.output}"
 
 
+@lru_cache(maxsize=1024)
 def parse(subscripts: str, n_operands: int) -> Expression:
     """The expression that einsum text denotes.
 
