@@ -13,7 +13,7 @@ from einbound.api.instant import Instant
 from einbound.api.limits import Limits
 from einbound.api.optimize import chosen_path
 from einbound.api.plan import Array, Plan, ProgressLike, check_backend
-from einbound.api.planning import planned
+from einbound.api.planning import N_PLANS_KEPT, planned
 from einbound.api.setting import Setting, out_of, setting_of
 from einbound.expr.expression import split_arguments
 from einbound.step.dtypes import check_casting
@@ -97,7 +97,7 @@ _PRODUCTS: dict[tuple[Any, ...], Instant] = {}
 _MAX_PRODUCTS = 512
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=N_PLANS_KEPT)
 def _plan_of(setting: Setting) -> Plan:
     return Plan(planned(setting))
 

@@ -22,6 +22,8 @@ from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 #: Plans below this peak are not compared with the memory available: reading that costs more
 #: than a small plan.
 SMALL_PEAK_BYTES = 64 * 1024 * 1024
+#: Plans that are remembered: 14 KiB each for three operands, 4 MiB for a circuit of 165.
+N_PLANS_KEPT = 128
 #: Among plans of equal cost those are preferred that leave this much of a limit free, so that
 #: interpreter objects, which no limit counts, lie within it too.
 HEADROOM_BYTES = 64 * 1024
@@ -53,7 +55,7 @@ class Made:
         return self.setting.operand_bytes + self.executable.metered.space_bytes
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=N_PLANS_KEPT)
 def planned(setting: Setting) -> Made:
     """The best plan found for a setting; equal settings share it.
 
