@@ -329,3 +329,14 @@ def test_every_core_is_measured() -> None:
         sample, accumulate = arrays_of(name, 24)
         cores.add(way_of(sample, accumulate, 1 << 20).core)
     assert cores >= {Core.MATMUL, Core.MULTIPLY, Core.REDUCE, Core.COPY}
+
+
+def test_numpys_einsum_may_be_replaced_by_ours() -> None:
+    code = (
+        "import numpy as np, einbound as eb; numpys = np.einsum; np.einsum = eb.einsum\n"
+        "a, b = np.ones((6, 6, 4, 50)), np.ones((4, 50))\n"
+        "(count,) = eb.plan('ijcP,cP->ijP', a, b).meter().steps.values()\n"
+        "assert count.way.core.value == 'einsum'\n"
+        "assert np.array_equal(np.einsum('ijcP,cP->ijP', a, b), np.full((6, 6, 50), 4.0))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=True)

@@ -30,6 +30,10 @@ Take: TypeAlias = Callable[[int], Bytes]
 Give: TypeAlias = Callable[[Bytes], None]
 
 
+#: Taken once, since users may put einbound's einsum in the place of numpy's.
+_numpys_einsum = np.einsum
+
+
 class Kernel(Protocol):
     """Runs one step on arrays of the layouts that its way was made for."""
 
@@ -307,7 +311,7 @@ def _einsum(way: Way) -> Body:
     a_axes, b_axes, c_axes = (list(way.pair.carried[side]) for side in (A, B, C))
 
     def einsum(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
-        np.einsum(a, a_axes, b, b_axes, c_axes, out=c, optimize=False)
+        _numpys_einsum(a, a_axes, b, b_axes, c_axes, out=c, optimize=False)
 
     return einsum
 
