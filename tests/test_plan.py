@@ -147,6 +147,15 @@ def test_limits_of_objects_are_refused() -> None:
         eb.einsum("ij,jk->ik", a, a, memory_limit="1GiB")
 
 
+@pytest.mark.parametrize("text", ["ij->ij", "...", "ij->ji"])
+def test_a_view_is_a_new_array_on_the_same_memory(text: str) -> None:
+    a = np.arange(6.0).reshape(2, 3).copy()
+    for _ in range(2):
+        view = eb.einsum(text, a)
+        assert view is not a
+        assert view.base is a
+
+
 def test_a_plan_that_exceeds_the_machine_warns() -> None:
     with pytest.warns(eb.MemoryRiskWarning, match=r"needs \d+ bytes and \d+ are available"):
         eb.plan("i,j->ij", (2**22,), (2**22,))

@@ -171,4 +171,4 @@ def test_the_typed_marker_ships() -> None:
 
 
 def test_numpy_is_the_only_dependency_of_the_core() -> None:
-    assert CONFIG["project"]["dependencies"] == ["numpy>=2.1"]
+    assert CONFIG["project"]["dependencies"] == ["numpy>=2.2"]

@@ -287,7 +287,8 @@ class Plan:
                 result = ready.run(seen, out, callback)
         if out is not None:
             return out
-        if ready.job.result.indices != network.output:
+        # A view is a new array also where its axes stand as they did.
+        if network.is_view or ready.job.result.indices != network.output:
             result = result.transpose([ready.job.result.indices.index(i) for i in network.output])
         return _scalar(result)
 
