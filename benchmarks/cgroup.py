@@ -26,7 +26,7 @@ import tables
 from children import HERE, TIMEOUT_SECONDS, answer, environment, run_task
 from measure import ALLOWANCE_BYTES
 from networks import LAYOUTS, load
-from trial import Task, task_line
+from trial import Task, is_wrong, task_line
 
 MOUNT = Path("/sys/fs/cgroup")
 
@@ -263,7 +263,7 @@ def _verdict(row: dict[str, Any]) -> str:
     if row["refused"]:
         proven = row["certified"] and row["lower_bound_bytes"] > row["limit_bytes"]
         return "lived" if proven else "refused without certificate"
-    if not row["relative_error"] <= limits.TOLERANCE:
+    if is_wrong(row):
         return f"wrong result (relative error {row['relative_error']:.1e})"
     return "lived"
 

@@ -18,7 +18,7 @@ import machine
 import tables
 from children import run_script, run_task
 from networks import LAYOUTS, SHIPPED, WINDOWED, files, load
-from trial import TOLERANCE, Task
+from trial import Task, is_wrong
 
 SHARES = (1, 2, 4, 16)
 
@@ -144,7 +144,7 @@ def verdict(row: dict[str, Any]) -> str:
             return "kept"
         best = tables.mebibytes(row["smallest_bytes"])
         return f"refused without certificate (best found {best} MiB)"
-    if not row["relative_error"] <= TOLERANCE:
+    if is_wrong(row):
         return f"wrong result (relative error {row['relative_error']:.1e})"
     if row["peak_bytes"] > limit:
         return f"modelled peak {row['peak_bytes']} above limit {limit}"
