@@ -29,10 +29,13 @@ LEFT_BYTES = {
     "thc_ppl": 0,
     # The input kjcb holds the summed k and c apart: the smaller operand is packed.
     "ring_df": 8 * 24 * 24 * 90 * 90,
-    # Products of two small inputs, packed because that is faster; forms without exist.
-    "peps5x5_D4_norm": 512 * 1024,
+    # Forms without copies exist for every step here, but small inputs are packed since that is
+    # estimated faster, and so are a few intermediates, which the sweeps over single orders leave.
+    "peps5x5_D4_norm": 465_920,
     "reg3_n60_D4": 4096,
 }
+#: Intermediates that are copied although an order without copies exists; a fault to be mended.
+COPIED_INTERMEDIATES = {"peps5x5_D4_norm": 3, "reg3_n60_D4": 2}
 
 
 def network_of(record: Mapping[str, Any]) -> Network:
@@ -107,6 +110,22 @@ def test_no_bytes_are_left_to_copy_on_the_shipped_networks(
     problem = problem_of(tree_of(network_of(record)), np.dtype(record["dtype"]))
     ways = ways_of(problem, choose_layouts(problem))
     assert sum(way.copied_bytes for way in ways) <= LEFT_BYTES[name]
+
+
+@pytest.mark.parametrize("name", sorted(LEFT_BYTES))
+def test_no_intermediate_is_copied_but_for_the_known_few(
+    name: str, network_file: Callable[[str], dict[str, Any]]
+) -> None:
+    record = network_file(name)
+    problem = problem_of(tree_of(network_of(record)), np.dtype(record["dtype"]))
+    ways = ways_of(problem, choose_layouts(problem))
+    copied = [
+        step[buffer.side]
+        for step, way in zip(problem.steps, ways, strict=True)
+        for buffer in way.packs
+        if step[buffer.side] >= len(problem.operands)
+    ]
+    assert len(copied) <= COPIED_INTERMEDIATES.get(name, 0)
 
 
 @pytest.mark.parametrize(
