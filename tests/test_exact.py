@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,6 +19,7 @@ from einbound.plan.problem import Instant, Problem, options_of
 from einbound.plan.splits import Split
 from einbound.plan.states import Bounds, Effort, Run, _Row
 from einbound.plan.tree import Cut, Tree
+from hash_seeds import printed_under_hash_seeds
 from interpreter import Interpreter
 from trees import random_network
 
@@ -314,17 +312,7 @@ def test_plans_do_not_depend_on_the_hash_seed() -> None:
         "for point in frontier(network, 8, counts).points:\n"
         "    print(point.tree.steps, point.tree.opens, point.tree.levels)\n"
     )
-    tests = Path(__file__).parent
-    texts = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": f"{tests}:{tests.parent / 'src'}"},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    texts = printed_under_hash_seeds(program)
     assert len(texts) == 1
     assert len(texts.pop().splitlines()) == 5
 

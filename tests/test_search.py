@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +21,7 @@ from einbound.plan.order import optimal_orders
 from einbound.plan.search import Budget, Found, lower_bound, search
 from einbound.plan.tree import Cut, Tree
 from einbound.plan.widths import Tally, Task, traded, widened
+from hash_seeds import printed_under_hash_seeds
 from interpreter import Interpreter
 from test_order import every_tree, network_of, stored_network
 from trees import random_network, random_tree
@@ -296,17 +295,7 @@ def test_plans_do_not_depend_on_the_hash_seed() -> None:
         "network = random_network(random.Random(11), 6, 7, largest=9);"
         "print(found(network, budget_of(network, 8)).tree)"
     )
-    path = ":".join(p for p in sys.path if p)
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    said = printed_under_hash_seeds(code)
     assert len(said) == 1
 
 
