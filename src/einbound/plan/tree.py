@@ -63,10 +63,18 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One loop of a nest: an index (by number) cut into slices of at most `width` elements."""
+    """One loop of a nest: an index cut into slices.
+
+    Attributes:
+        index: Number of the index.
+        width: Most elements of one trip.
+        edges: Where trips start, and the extent, if they do not all start at multiples of
+            `width`; else empty.
+    """
 
     index: int
     width: int
+    edges: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -328,6 +336,8 @@ def _member(
 
 def trips(cut: Cut, network: Network) -> int:
     """Number of trips of one loop; an empty index still takes one."""
+    if cut.edges:
+        return len(cut.edges) - 1
     return max(-(-network.extents[cut.index] // cut.width), 1)
 
 
