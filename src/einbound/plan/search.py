@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from einbound.expr.network import Network
 from einbound.plan.bound import lower_bound
+from einbound.plan.effort import Effort
 from einbound.plan.masks import Steps
 from einbound.plan.order import (
     N_EXACT,
@@ -18,6 +19,7 @@ from einbound.plan.order import (
     optimal_orders,
     sliced_orders,
 )
+from einbound.plan.rules import Rules
 from einbound.plan.session import Budget, Found, Meter, Metered, Session, over_bytes
 
 __all__ = ["Budget", "Found", "Meter", "Metered", "lower_bound", "search"]
@@ -29,6 +31,9 @@ def search(
     budget: Budget,
     meter: Meter,
     *,
+    rules: Rules | None = None,
+    effort: Effort | None = None,
+    operand_bytes: int = 0,
     orders: tuple[Steps, ...] | None = None,
     default_buffer_bytes: int,
     headroom_bytes: int = 0,
@@ -40,6 +45,9 @@ def search(
         itemsize: Bytes per element of every value.
         budget: Bytes that the plan may use, operands not counted.
         meter: Counts of the real schedule of a tree under a buffer size in bytes.
+        rules: What it keeps to besides, and how it chooses; None: every loop is admitted.
+        effort: How hard it tries; None: the default.
+        operand_bytes: Bytes of the operands, which count in a policy's threshold.
         orders: The orders to choose from; None: the planner's own.
         default_buffer_bytes: Largest buffer of an accumulation or a packed operand.
         headroom_bytes: Among plans of equal multiply-adds, those are preferred that leave

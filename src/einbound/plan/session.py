@@ -9,6 +9,7 @@ from typing import Protocol
 
 from einbound.expr.network import Network
 from einbound.plan.bound import lower_bound
+from einbound.plan.effort import Proof
 from einbound.plan.explore import Pool
 from einbound.plan.frame import Frame
 from einbound.plan.masks import Steps
@@ -64,6 +65,8 @@ class Found:
         metered: Its counts.
         fits: Whether it keeps the budget.
         considered: Nests priced and plans metered on the way.
+        proof: What the search can say about it.
+        keeps_threshold: Whether it keeps the peak that a policy asks for, too.
     """
 
     tree: Tree
@@ -71,6 +74,8 @@ class Found:
     metered: Metered
     fits: bool
     considered: int
+    proof: Proof = Proof()
+    keeps_threshold: bool = True
 
 
 @dataclass(frozen=True, slots=True)
