@@ -60,8 +60,7 @@ class NumpyOps:
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
         """Every trip."""
-        for start in range(0, max(loop.extent, 1), loop.width):
-            yield start, min(start + loop.width, loop.extent)
+        return loop.spans()
 
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> Array:
         """An array on a buffer of exactly its bytes."""

@@ -6,6 +6,7 @@ instruction holds. Nothing is allocated. Trips that cannot differ are walked onc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -205,13 +206,7 @@ class SizesOps:
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
         """The trips that differ from those walked before; equal ones are counted at once."""
-        n_full, rest = divmod(loop.extent, loop.width)
-        sizes = [(0, loop.width, 1)] if n_full else []
-        if n_full > 1:
-            sizes.append((loop.width, loop.width, n_full - 1))
-        if rest or not n_full:
-            sizes.append((n_full * loop.width, rest, 1))
-        for start, width, times in sizes:
+        for start, width, times in _distinct(loop):
             self.open[loop.number] = (loop.index, width, start > 0)
             key = self._key(loop)
             trip = self.known.get(key)
@@ -296,6 +291,21 @@ class SizesOps:
             for sums in influence.sums
         )
         return loop.number, widths, adds
+
+
+def _distinct(loop: Loop) -> Iterator[tuple[int, int, int]]:
+    """Start, width and number of the trips that can differ: the first, and later ones by width."""
+    if loop.edges:
+        first, *later = [stop - start for start, stop in loop.spans()]
+        widths = Counter(later)
+    else:
+        n_full, rest = divmod(loop.extent, loop.width)
+        first = loop.width if n_full else rest
+        widths = Counter({loop.width: max(n_full - 1, 0), rest: int(n_full > 0)})
+    yield 0, first, 1
+    for width, times in widths.items():
+        if width and times:
+            yield first, width, times
 
 
 def _influence(loop: Loop, schedule: Schedule) -> Influence:

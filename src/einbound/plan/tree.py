@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 
 from einbound.errors import PathError, PlanError
@@ -41,7 +42,7 @@ class Loop:
         role: Contracted or external; also as text.
         combine: Whether trips add up or fill disjoint blocks; also as text.
         extent: Elements of the index in all.
-        batch_size: Elements of the index per trip; the last trip may have fewer.
+        batch_size: Elements of the index per trip, at most.
         n_batches: Number of trips.
         node: Step (position in the path) that opens the loop; -1 is the last one.
     """
@@ -75,6 +76,19 @@ class Cut:
     index: int
     width: int
     edges: tuple[int, ...] = ()
+
+    @classmethod
+    def between(cls, index: int, edges: tuple[int, ...]) -> Cut:
+        """The loop whose trips run from one of these places to the next.
+
+        Args:
+            index: Number of the index.
+            edges: Where trips start, from 0, and the extent; rising.
+        """
+        widths = [stop - start for start, stop in pairwise(edges)]
+        width = max(widths)
+        is_even = all(each == width for each in widths[:-1])
+        return cls(index, width, () if is_even else edges)
 
 
 @dataclass(frozen=True)
@@ -304,6 +318,22 @@ class Tree:
             raise PlanError(
                 f"the loop over {label!r} at step {step} has batch_size {cut.width}; "
                 f"expected 1 to {network.extents[cut.index]}, the extent of {label!r}"
+            )
+        if cut.edges:
+            self._check_edges(step, cut)
+
+    def _check_edges(self, step: int, cut: Cut) -> None:
+        extent, edges = self.network.extents[cut.index], cut.edges
+        what = f"the loop over {self.network.labels[cut.index]!r} at step {step}"
+        rises = all(start < stop for start, stop in pairwise(edges))
+        if len(edges) < 2 or not rises or (edges[0], edges[-1]) != (0, extent):
+            raise PlanError(
+                f"{what} is cut at {edges}; expected rising numbers from 0 to {extent}, the extent"
+            )
+        if cut != (fits := Cut.between(cut.index, edges)):
+            raise PlanError(
+                f"{what} has batch_size {cut.width} and is cut at {edges}; these trips are "
+                f"batch_size {fits.width} with {'' if fits.edges else 'no '}edges"
             )
 
     def _check_level(self, step: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 from einbound.schedule.cells import Cell
@@ -90,6 +91,8 @@ class Loop:
         width: Elements per trip; the last trip may have fewer.
         step: The step that opens the loop.
         body: What one trip does.
+        edges: Where trips start, and the extent, if they do not all start at multiples of
+            `width`, which then is the most of a trip; else empty.
     """
 
     number: int
@@ -98,11 +101,21 @@ class Loop:
     width: int
     step: int
     body: tuple[Instruction, ...]
+    edges: tuple[int, ...] = ()
 
     @property
     def n_trips(self) -> int:
-        """Number of trips."""
+        """Number of trips; an empty index still takes one."""
+        if self.edges:
+            return len(self.edges) - 1
         return max(-(-self.extent // self.width), 1)
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Where every trip starts and stops, in order."""
+        if self.edges:
+            return pairwise(self.edges)
+        starts = range(0, max(self.extent, 1), self.width)
+        return ((start, min(start + self.width, self.extent)) for start in starts)
 
 
 Instruction: TypeAlias = Alloc | Slice | Contract | Sum | Add | Scatter | Free | Loop

@@ -33,14 +33,19 @@ class _Lines:
     def block(self, body: tuple[Instruction, ...], indent: str) -> Iterator[str]:
         for instruction in body:
             if isinstance(instruction, Loop):
-                label = self.network.labels[instruction.index]
-                yield (
-                    f"{indent}for {label} in {instruction.n_trips} slices of "
-                    f"{instruction.width} (loop {instruction.number}, step {instruction.step}):"
-                )
+                yield indent + self.head(instruction)
                 yield from self.block(instruction.body, indent + "    ")
             else:
                 yield indent + self.line(instruction)
+
+    def head(self, loop: Loop) -> str:
+        label = self.network.labels[loop.index]
+        size = f"at most {loop.width}" if loop.edges else f"{loop.width}"
+        cut = f", cut at {' '.join(map(str, loop.edges))}" if loop.edges else ""
+        return (
+            f"for {label} in {loop.n_trips} slices of {size}{cut} "
+            f"(loop {loop.number}, step {loop.step}):"
+        )
 
     def line(self, instruction: Instruction) -> str:
         match instruction:

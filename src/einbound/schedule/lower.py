@@ -177,9 +177,9 @@ class _Lowering:
     def _close(self) -> None:
         frame = self.frames.pop()
         assert frame.cut is not None
-        body = (*frame.head, *frame.body)
-        extent = self.tree.network.extents[frame.cut.index]
-        self._emit(Loop(frame.number, frame.cut.index, extent, frame.cut.width, frame.step, body))
+        cut, body = frame.cut, (*frame.head, *frame.body)
+        extent = self.tree.network.extents[cut.index]
+        self._emit(Loop(frame.number, cut.index, extent, cut.width, frame.step, body, cut.edges))
 
     def _fill_slot(self, step: int, depth: int) -> None:
         for item in self.count.slots[step, depth]:

@@ -6,11 +6,13 @@
    a loop is not read before that loop has ended.
 4. life: a cell is read as often as the table says, and each stored cell once freed.
 5. uniqueness: one making and one writer per cell, one loop per number, no index looped twice.
+6. cover: the trips of a loop cover its index once, in order, and the widest is as wide as it says.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NoReturn
 
 from einbound.errors import ScheduleError
@@ -191,6 +193,7 @@ class _Check:
             self._broken("uniqueness", f"loop {loop.number} occurs twice")
         if any(loop.index == outer.index for outer in self.loops):
             self._broken("uniqueness", f"index {loop.index} is looped inside its own loop")
+        self._cover(loop)
         self.numbers.add(loop.number)
         before = set(self.alive)
         self.loops.append(loop)
@@ -202,6 +205,17 @@ class _Check:
         self.alive = self.alive & before | {
             n for n in self.alive - before if self._cell(n).place is Place.RESULT
         }
+
+    def _cover(self, loop: Loop) -> None:
+        extent, edges = self.schedule.extents[loop.index], loop.edges
+        widths = [stop - start for start, stop in pairwise(edges or (0, loop.width))]
+        covers = loop.extent == extent and (not edges or (edges[0], edges[-1]) == (0, extent))
+        if not covers or min(widths, default=0) < 1 or max(widths) != loop.width:
+            self._broken(
+                "cover",
+                f"loop {loop.number} makes trips of {loop.width} over {loop.extent} elements at "
+                f"{edges or 'multiples'}; index {loop.index} has {extent}",
+            )
 
     def _broken(self, rule: str, what: str) -> NoReturn:
         raise ScheduleError(f"rule '{rule}' is broken: {what}")
