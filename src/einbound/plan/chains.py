@@ -35,13 +35,29 @@ class Chains:
         trips: Number of trips of each.
         indices: The mask of the index that each cuts.
         mask: All of these.
-        radix: Factor by which multiply-adds outweigh calls in a cost.
+        counts_calls: Whether the second part of a cost is the number of products that run; else
+            a toll that somebody else adds.
+        radix: Factor by which multiply-adds outweigh that part.
         root: The chain without loops.
     """
 
     def __init__(
-        self, extents: tuple[int, ...], itemsize: int, cuts: Iterable[Cut], n_steps: int
+        self,
+        extents: tuple[int, ...],
+        itemsize: int,
+        cuts: Iterable[Cut],
+        n_steps: int,
+        most_toll: int | None,
     ) -> None:
+        """The chains.
+
+        Args:
+            extents: Elements of each index.
+            itemsize: Bytes per element.
+            cuts: The loops to choose from.
+            n_steps: Number of products.
+            most_toll: Toll of one product at most; None: its calls are counted instead.
+        """
         self.extents = extents
         self.itemsize = itemsize
         self.cuts = tuple(sorted(set(cuts), key=lambda cut: (cut.index, cut.width)))
@@ -53,7 +69,8 @@ class Chains:
         for cut, n_trips in zip(self.cuts, self.trips, strict=True):
             most[cut.index] = max(most.get(cut.index, 1), n_trips)
             self.finest[cut.index] = min(self.finest.get(cut.index, cut.width), cut.width)
-        self.radix = n_steps * prod(most.values()) + 1
+        self.counts_calls = most_toll is None
+        self.radix = n_steps * (prod(most.values()) if most_toll is None else most_toll) + 1
         self.n_chains = 0
         self.root = Chain(self, None, ())
 
@@ -74,7 +91,7 @@ class Chain:
         n_trips: Trips of all loops together.
         sizes: Bytes of a slice that carries the indices of a mask.
         least: The same if every further index is cut as finely as possible.
-        costs: Cost of a product over the indices of a mask, all trips together.
+        costs: Cost of a product over the indices of a mask, all trips together, without a toll.
         places: Of a half of a product inside this chain: the levels at which it can be made, the
             bytes it then holds, and the chain to make it in; filled by whoever searches.
     """
@@ -169,4 +186,4 @@ class Chain:
         for k in self.numbers:
             if not mask & family.indices[k]:
                 macs *= family.trips[k]
-        return macs * family.radix + self.n_trips
+        return macs * family.radix + (self.n_trips if family.counts_calls else 0)

@@ -17,7 +17,7 @@ from itertools import chain, count
 from einbound.expr.network import Network
 from einbound.plan.labels import Label
 from einbound.plan.model import Count
-from einbound.plan.problem import Problem, Temporary
+from einbound.plan.problem import Problem, Temporary, Toll
 from einbound.plan.states import Bounds, Effort, Run
 from einbound.plan.tree import Cut, Tree
 
@@ -34,8 +34,9 @@ _QUICK_FROM = 2.0
 _QUICK_DEEP = (2, 3)
 _N_KEPT = 3
 
-#: Factor between bounds on the number of products where no multiply-add is added.
-_CALLS_STEP = 8
+#: Factor between bounds on the number of products, or the toll, where no multiply-add is added.
+_TOLL_STEP = 8
+_N_TOLLS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,9 @@ def exact_search(
     connected_only: bool = False,
     effort: int = N_STATES,
     temporary: Temporary | None = None,
+    toll: Toll | None = None,
 ) -> ExactFound | NothingFound:
-    """A plan with the fewest multiply-adds, then the fewest products, within a budget.
+    """A plan with the fewest multiply-adds, then the least toll, within a budget.
 
     Args:
         network: At most `splits.N_OPERANDS` operands.
@@ -107,6 +109,7 @@ def exact_search(
         connected_only: Leave out products of parts that share no index, if that is possible.
         effort: States to explore at most.
         temporary: Price of what a product needs for itself.
+        toll: What decides between plans of equal multiply-adds; None: the number of products.
 
     Law: no program of the class is better (tests/test_exact.py).
     """
@@ -114,7 +117,7 @@ def exact_search(
         alone = _alone(network, itemsize)
         fits = budget_bytes is None or alone.peak_bytes <= budget_bytes
         return alone if fits else NothingFound(0, True)
-    problem = Problem(network, itemsize, options, connected_only, temporary)
+    problem = Problem(network, itemsize, options, connected_only, temporary, toll)
     with collector_off():
         return Search(problem, Effort(effort), n_deep).within(budget_bytes)
 
@@ -181,14 +184,14 @@ class Search:
         macs: int | None,
         budget_bytes: int | None,
         *,
-        calls: int | None = None,
+        toll: int | None = None,
         n_deep: int | None = None,
         n_kept: int | None = None,
     ) -> list[Label]:
         """The labels of the result within two bounds, best first."""
         depth = self.n_deep if n_deep is None else n_deep
         labels = Run(
-            self.problem, Bounds(macs, budget_bytes, calls, depth, n_kept), self.effort
+            self.problem, Bounds(macs, budget_bytes, toll, depth, n_kept), self.effort
         ).root()
         return labels if macs is None else [one for one in labels if self.macs(one) <= macs]
 
@@ -200,12 +203,15 @@ class Search:
         """A label of the result as a plan."""
         macs, calls = divmod(label.cost, self.problem.chains.radix)
         tree = self.problem.tree(label)
+        if self.problem.toll is not None:
+            calls = Count(tree, self.problem.itemsize).calls
         return ExactFound(tree, macs, calls, label.peak, self.effort.n_states, exhausted)
 
     def within(self, budget_bytes: int | None) -> ExactFound | NothingFound:
-        """The plan with the fewest multiply-adds, then products, within a budget."""
+        """The plan with the fewest multiply-adds, then the least toll, within a budget."""
+        toll = self.problem.toll
         # Without loops nothing is repeated: what fits is best.
-        for label in self.plain:
+        for label in self.plain if toll is None or toll.most else ():
             if budget_bytes is None or label.peak <= budget_bytes:
                 return self.found(label, exhausted=True)
         best, proven = self._widen(budget_bytes)
@@ -215,8 +221,8 @@ class Search:
 
     def _widen(self, budget_bytes: int | None) -> tuple[Label | None, bool]:
         """The best label, and whether it is proven to be."""
-        for calls in self._few_calls():
-            labels = self.run(self.fewest, budget_bytes, calls=calls)
+        for toll in self._low_tolls():
+            labels = self.run(self.fewest, budget_bytes, toll=toll)
             if labels and not self.effort.spent:
                 return labels[0], True
         for factor in ladder():
@@ -251,12 +257,15 @@ class Search:
                 return known, not self.effort.spent
         return known, False
 
-    def _few_calls(self) -> Iterator[int]:
-        """Bounds on products, ever wider, below the most that there can be."""
-        calls = _CALLS_STEP * (len(self.problem.terms.masks) - 1)
-        while calls < self.problem.chains.radix:
-            yield calls
-            calls *= _CALLS_STEP
+    def _low_tolls(self) -> Iterator[int]:
+        """Bounds on products or tolls, ever wider, below the most that there can be."""
+        radix = self.problem.chains.radix
+        toll = _TOLL_STEP * max(self.plain[0].cost % radix, 1)
+        for _ in range(_N_TOLLS):
+            if toll >= radix:
+                break
+            yield toll
+            toll *= _TOLL_STEP
 
     def _quick(self, budget_bytes: int | None, n_deep: int | None, most: float) -> Label | None:
         """A plan by few labels a state, within a quarter of the effort, or None."""

@@ -37,7 +37,7 @@ class Label(NamedTuple):
     """One way to produce a value inside a chain of loops.
 
     Attributes:
-        cost: Multiply-adds of all below over all trips, times a radix, plus calls.
+        cost: Multiply-adds of all below over all trips, times a radix, plus calls or tolls.
         peak: Most bytes alive during one production, values made further out not counted.
         held: Bytes of the values made further out.
         escapes: Those values, sorted.

@@ -18,14 +18,15 @@ from einbound.plan.tree import Cut, Tree
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One product while it runs, as a price of its temporaries sees it; masks of indices.
+    """One product while it runs, as prices see it; masks of indices.
 
     Attributes:
         left: What one half carries.
         right: What the other half carries.
         value: What the product carries.
-        around: The loops around the whole production of the value.
-        opens: The loops it opens itself.
+        around: The loops around the whole production of the value, outermost first.
+        opens: The loops it opens itself, outermost first.
+        halves: The operands below each half, as masks of operands.
     """
 
     left: int
@@ -33,11 +34,32 @@ class Instant:
     value: int
     around: tuple[Cut, ...]
     opens: tuple[Cut, ...]
+    halves: tuple[int, int]
 
 
 #: Bytes that one product needs beside its operands and its value. They may depend on which loops
 #: there are, not on their order.
 Temporary = Callable[[Instant], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Toll:
+    """What decides between plans of equal multiply-adds: the least of it, summed over products.
+
+    Attributes:
+        price: Of one product, all its trips together. It depends on the order of loops at most
+            through where a streamed operand is read. No loop lowers it: a plan of the fewest
+            multiply-adds without loops is taken to have the least.
+        most: What a price is at most; a larger one counts as this. 0: there is no price, and the
+            lowest peak decides.
+    """
+
+    price: Callable[[Instant], int]
+    most: int
+
+
+#: No toll: of the plans with the fewest multiply-adds the lowest one.
+LOWEST = Toll(lambda _: 0, 0)
 
 
 @dataclass(frozen=True)
@@ -50,6 +72,7 @@ class Problem:
         options: The loops to choose from; several widths of one index are different loops.
         connected: Leave out products of parts that share no index, if that is possible.
         temporary: Price of what a product needs for itself; None: nothing.
+        toll: What decides between plans of equal multiply-adds; None: the number of products.
     """
 
     network: Network
@@ -57,6 +80,7 @@ class Problem:
     options: tuple[Cut, ...]
     connected: bool = False
     temporary: Temporary | None = None
+    toll: Toll | None = None
 
     @cached_property
     def terms(self) -> Terms:
@@ -89,7 +113,8 @@ class Problem:
             for cut in self.options
             if used >> cut.index & 1 and (cut.width < extents[cut.index] or self.reduced)
         ]
-        return Chains(extents, self.itemsize, cuts, len(self.network.inputs) - 1)
+        most_toll = None if self.toll is None else self.toll.most
+        return Chains(extents, self.itemsize, cuts, len(self.network.inputs) - 1, most_toll)
 
     @cached_property
     def splits(self) -> Splits:
@@ -100,6 +125,17 @@ class Problem:
         n_bytes[[1 << k for k in bits(self.views)]] = 0.0
         n_bytes[-1] = float(root.sizes[int(carried[-1])])
         return Splits(terms, n_bytes, connected=self.connected)
+
+    @cached_property
+    def prices(self) -> dict[tuple[int, int, int, int], tuple[int, int]]:
+        """Temporary bytes and tolls that are known; filled by whoever searches."""
+        return {}
+
+    def price(self, instant: Instant) -> tuple[int, int]:
+        """The temporary bytes and the toll of one product."""
+        n_bytes = 0 if self.temporary is None else self.temporary(instant)
+        toll = 0 if self.toll is None else min(self.toll.price(instant), self.toll.most)
+        return n_bytes, toll
 
     def is_view(self, subset: int) -> bool:
         """Whether a subset is one operand that is read as it is."""

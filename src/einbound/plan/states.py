@@ -50,14 +50,15 @@ class Bounds:
     Attributes:
         macs: Multiply-adds at most; None: any number, and labels are compared by bytes only.
         budget_bytes: Bytes of intermediates and result at most; None: any number.
-        calls: Products at most where all of `macs` are used up; None: any number.
+        toll: Products, or what else the second part of a cost is, at most where all of `macs` are
+            used up; None: any number.
         n_deep: Loops around any production at most; None: any number.
         n_kept: Labels kept of one state; None: all, without which nothing is proven.
     """
 
     macs: int | None
     budget_bytes: int | None
-    calls: int | None = None
+    toll: int | None = None
     n_deep: int | None = None
     n_kept: int | None = None
 
@@ -134,12 +135,14 @@ class Run:
     _deep: float = inf
     _by_cost: bool = True
     _by_groups: bool = False
+    _is_priced: bool = False
 
     def __post_init__(self) -> None:
         """Turns absent bounds into infinite ones."""
         self._by_cost = self.bounds.macs is not None
         plain = self.problem.temporary is None and not self.problem.reduced
         self._by_groups = plain and not self._by_cost
+        self._is_priced = self.problem.temporary is not None or self.problem.toll is not None
         if self.bounds.budget_bytes is not None:
             self._budget = self.bounds.budget_bytes
         if self.bounds.n_deep is not None:
@@ -190,11 +193,12 @@ class Run:
         room = self._rooms.get(subset)
         if room is None:
             rest, radix = self.problem.splits.rest[subset], self.problem.chains.radix
-            calls = radix - 1 if self.bounds.calls is None else self.bounds.calls
+            toll = radix - 1 if self.bounds.toll is None else self.bounds.toll
             macs = -1 if rest == inf else self.bounds.macs - at_least(rest)
-            # Each product outside runs once or more.
-            n_outside = self.problem.splits.n - subset.bit_count()
-            room = self._rooms[subset] = macs * radix + calls - n_outside
+            if self.problem.toll is None:
+                # Each product outside runs once or more.
+                toll -= self.problem.splits.n - subset.bit_count()
+            room = self._rooms[subset] = macs * radix + toll
         return room
 
     def _rows_of(self, subset: int) -> list[_Row]:
@@ -302,22 +306,30 @@ class Run:
         if site.own + left[0][1] + right[0][1] > most:
             return
         temporary = 0
-        if self.problem.temporary is not None:
-            temporary = self._temporary(site, row.split, inside)
+        if self._is_priced:
+            temporary, toll = self._prices(site, row.split, inside)
+            cost += toll
+            if cost + row.floor > site.room:
+                return
         for place in left:
             for other in right:
                 if site.own + temporary + place[1] + other[1] > most:
                     break
-                self._join(site, row, inside, falls, temporary, (place, other))
+                self._join(site, row, inside, falls, (cost, temporary), (place, other))
 
-    def _temporary(self, site: _Site, split: Split, inside: Chain) -> int:
-        carried = self.problem.splits.carried
-        cuts = tuple(self.problem.chains.cuts[k] for k in inside.numbers)
-        assert self.problem.temporary is not None, "only asked where temporaries are priced"
-        left, right, value = split.left, split.right, split.left | split.right
-        masks = carried[left], carried[right], carried[value]
-        n_around = len(site.chain.numbers)
-        return self.problem.temporary(Instant(*masks, cuts[:n_around], cuts[n_around:]))
+    def _prices(self, site: _Site, split: Split, inside: Chain) -> tuple[int, int]:
+        """The temporary bytes and the toll of a product inside these loops."""
+        problem, n_around = self.problem, len(site.chain.numbers)
+        key = split.left, split.right, inside.number, n_around
+        prices = problem.prices.get(key)
+        if prices is None:
+            carried = problem.splits.carried
+            cuts = tuple(problem.chains.cuts[k] for k in inside.numbers)
+            halves = split.left, split.right
+            masks = carried[halves[0]], carried[halves[1]], carried[halves[0] | halves[1]]
+            instant = Instant(*masks, cuts[:n_around], cuts[n_around:], halves)
+            prices = problem.prices[key] = problem.price(instant)
+        return prices
 
     def _places(self, half: int, inside: Chain) -> list[_Place]:
         """Where a half can be made, innermost first: bytes never fall outwards."""
@@ -350,12 +362,12 @@ class Run:
         row: _Row,
         inside: Chain,
         falls: tuple[int, ...],
-        temporary: int,
+        prices: tuple[int, int],
         places: tuple[_Place, _Place],
     ) -> None:
         """Keeps what comes of two places, for all ways to make the halves there."""
         (left_level, left_held, left_chain), (right_level, right_held, right_chain) = places
-        cost, split = inside.costs[row.split.union], row.split
+        (cost, temporary), split = prices, row.split
         room = site.room - cost
         left = [OPERAND] if left_chain is None else self.labels(split.left, left_chain)
         if not left or (left[0].cost + row.rest > room and self._by_cost):
