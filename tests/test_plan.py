@@ -360,7 +360,7 @@ class TestDocument:
     @pytest.mark.parametrize(
         ("change", "text"),
         [
-            ({"version": 99}, "the plan has version 99; this einbound reads version 1"),
+            ({"version": 99}, "the plan has version 99; this einbound reads versions 1 to 2"),
             ({"schema": "other"}, "the document has schema 'other'; expected 'einbound.plan'"),
             ({"path": [[0, 9], [0, 1]]}, "the plan in the document is illegal: path entry"),
             ({"loops": [{"index": 1, "batch_size": 0, "node": 1}]}, "has batch_size 0"),

@@ -25,7 +25,9 @@ from einbound.step.dtypes import check_casting
 from einbound.step.memory_order import check_order
 
 SCHEMA = "einbound.plan"
-VERSION = 1
+VERSION = 2
+#: Versions that can be read; before the second, trips start at multiples of `batch_size`.
+READABLE = (1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,7 @@ def write_document(made: Made) -> str:
             **_setting_data(made.setting),
             "path": made.executable.tree.path,
             "loops": [
-                {"index": cut.index, "batch_size": cut.width, "node": step}
-                for step, opens in enumerate(tree.opens)
-                for cut in opens
+                _loop_data(cut, step) for step, opens in enumerate(tree.opens) for cut in opens
             ],
             "levels": tree.levels,
             "buffer_bytes": made.executable.buffer_bytes,
@@ -79,9 +79,10 @@ def read_document(text: str) -> Loaded:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise PlanError(f"the document has schema {found!r}; expected {SCHEMA!r}")
-    if data.get("version") != VERSION:
+    if data.get("version") not in READABLE:
         raise PlanError(
-            f"the plan has version {data.get('version')!r}; this einbound reads version {VERSION}; "
+            f"the plan has version {data.get('version')!r}; this einbound reads versions "
+            f"{READABLE[0]} to {READABLE[-1]}; "
             "plan again, or use the einbound that wrote it"
         )
     try:
@@ -143,6 +144,11 @@ def _expression_data(expression: Expression) -> dict[str, Any]:
     }
 
 
+def _loop_data(cut: Cut, step: int) -> dict[str, Any]:
+    data: dict[str, Any] = {"index": cut.index, "batch_size": cut.width, "node": step}
+    return {**data, "edges": cut.edges} if cut.edges else data
+
+
 def _labels(term: Any) -> list[Hashable]:
     labels = list(term.labels)
     if term.ellipsis is not None:
@@ -197,15 +203,20 @@ def _loaded(data: dict[str, Any]) -> Loaded:
     plain = Tree.from_path(network, [[_whole(k, "path") for k in e] for e in data["path"]])
     opens: list[tuple[Cut, ...]] = [()] * len(plain.steps)
     for loop in data["loops"]:
-        index, width = _whole(loop["index"], "index"), _whole(loop["batch_size"], "batch_size")
-        network.extents[index]
-        opens[_whole(loop["node"], "node")] += (Cut(index, width),)
+        cut = _cut(loop)
+        network.extents[cut.index]
+        opens[_whole(loop["node"], "node")] += (cut,)
     levels = tuple(_whole(level, "levels") for level in data["levels"])
     if len(levels) != len(plain.steps):
         raise PlanError(f"{len(levels)} levels are given for {len(plain.steps)} steps")
     tree = Tree(network, plain.steps, tuple(opens), levels).check()
     promised = {str(name): _whole(n, str(name)) for name, n in data["promised"].items()}
     return Loaded(setting, tree, _whole(data["buffer_bytes"], "buffer_bytes"), promised)
+
+
+def _cut(loop: dict[str, Any]) -> Cut:
+    edges = tuple(_whole(edge, "edges") for edge in loop.get("edges", ()))
+    return Cut(_whole(loop["index"], "index"), _whole(loop["batch_size"], "batch_size"), edges)
 
 
 def _expression(data: dict[str, Any]) -> Expression:

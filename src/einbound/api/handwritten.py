@@ -11,6 +11,7 @@ from einbound.api.optimize import plain_path
 from einbound.errors import PlanError
 from einbound.expr.index import EllipsisLabel
 from einbound.expr.network import Network
+from einbound.plan.grid import Grid
 from einbound.plan.order import first_order
 from einbound.plan.tree import Cut, Loop, Tree, steps_from_path
 
@@ -20,6 +21,7 @@ def build_tree(
     path: Sequence[Sequence[int]] | None,
     loops: Iterable[Loop] | Loop,
     levels: Mapping[int, int],
+    tiles: Sequence[tuple[int, ...]],
 ) -> Tree:
     """The legal tree that the caller describes.
 
@@ -28,6 +30,7 @@ def build_tree(
         path: An opt_einsum path; None for the order of the fewest multiply-adds.
         loops: Batch loops by label; those of one step outermost first.
         levels: Production level of a step; default as far out as its indices allow.
+        tiles: Of each index, the boundaries of the tiles that trips are made of, or none.
 
     Raises:
         PlanError: A step, label, width or level does not exist or is illegal.
@@ -39,10 +42,11 @@ def build_tree(
     elif n_operands > 1:
         steps = first_order(network)
     loops, levels = _loops(loops, len(steps)), _levels(levels)
+    grid = Grid.with_tiles(network, tiles)
     opens: list[tuple[Cut, ...]] = [()] * len(steps)
     for loop in loops:
         _check_step(loop.node, len(steps), f"the loop over {loop.index!r}")
-        opens[loop.node] += (Cut(_index(network, loop.index), _width(network, loop)),)
+        opens[loop.node] += (_cut(network, grid, loop),)
     for step, level in levels.items():
         _check_step(step, len(steps), f"level {level}")
     tree = Tree(network, steps, tuple(opens), (0,) * len(steps)).with_default_levels(levels)
@@ -105,29 +109,41 @@ def _check_step(step: int, n_steps: int, what: str) -> None:
         raise PlanError(f"{what} is given to step {step}; {have}")
 
 
-def _index(network: Network, label: Hashable) -> int:
+def index_of(network: Network, label: Hashable, what: str) -> int:
+    """The number of the index with this label.
+
+    Args:
+        network: Where it is looked up.
+        label: As the caller wrote it; dimensions of an ellipsis also as they are printed.
+        what: How the message begins.
+
+    Raises:
+        PlanError: The expression does not have it.
+    """
     for index, known in enumerate(network.labels):
         if label in (known, str(known) if isinstance(known, EllipsisLabel) else known):
             return index
     have = ", ".join(str(known) for known in network.labels)
-    raise PlanError(f"a loop cuts {label!r}, which the expression does not have; it has {have}")
+    raise PlanError(f"{what} {label!r}, which the expression does not have; it has {have}")
 
 
-def _width(network: Network, loop: Loop) -> int:
-    """The slice width: `batch_size`, or the balanced width of `n_batches` trips."""
-    extent = network.extents[_index(network, loop.index)]
+def _cut(network: Network, grid: Grid, loop: Loop) -> Cut:
+    """The trips of at most `batch_size` elements, or of the balanced width of `n_batches`."""
+    index = index_of(network, loop.index, "a loop cuts")
+    if loop.batch_size > 0 and grid.modes[index].edges:
+        return grid.within(index, loop.batch_size)
     if loop.batch_size:
-        return loop.batch_size
+        return Cut(index, loop.batch_size)
     if loop.n_batches < 1:
         raise PlanError(
             f"the loop over {loop.index!r} has neither batch_size nor n_batches; give one of them"
         )
-    return max(-(-extent // loop.n_batches), 1)
+    return grid.cut(index, loop.n_batches)
 
 
 def _check_claims(tree: Tree, loop: Loop) -> None:
     """What the caller said about a loop beyond its index and width must be so."""
-    role, combine = tree.kind(loop.node, _index(tree.network, loop.index))
+    role, combine = tree.kind(loop.node, index_of(tree.network, loop.index, "a loop cuts"))
     claims: tuple[tuple[str, str | None, str], ...] = (
         ("role", loop.role, role),
         ("combine", loop.combine, combine),

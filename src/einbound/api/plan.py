@@ -19,6 +19,7 @@ from einbound.api.optimize import chosen_path
 from einbound.api.planning import Made, compiled, planned, refused
 from einbound.api.rows import report_of
 from einbound.api.setting import Setting, check_out, out_of, setting_of
+from einbound.api.tiles import parsed_tiles
 from einbound.backends.sizes import Metered
 from einbound.errors import BackendError, ExpressionError, PlanError
 from einbound.expr.expression import split_arguments
@@ -172,6 +173,7 @@ class Plan:
         path: Sequence[Sequence[int]] | None = None,
         loops: Iterable[Loop] | Loop = (),
         levels: Mapping[int, int] | None = None,
+        tiles: Mapping[Any, Any] | None = None,
         memory_limit: int | str | None = None,
         workspace_limit: int | str | None = None,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
@@ -185,6 +187,8 @@ class Plan:
             loops: Batch loops; those of one step stand outermost first.
             levels: For a step, how many of the loops around its reader are open when it is
                 produced; default: as far out as its indices allow.
+            tiles: For a label, the width of its tiles or their boundaries; trips over it are made
+                of whole tiles, and `batch_size` is the most that a trip may have, one tile apart.
             memory_limit: Bound of `peak_bytes`.
             workspace_limit: Bound of `workspace_bytes`.
             buffer_bytes: Bound of each accumulation or packing buffer.
@@ -205,7 +209,9 @@ class Plan:
         expression, operands = split_arguments(args)
         limits = Limits.parse(memory_limit, workspace_limit)
         setting = setting_of(expression, operands, limits, dtype=dtype)
-        tree = build_tree(setting.network(), path, loops, {} if levels is None else levels)
+        network = setting.network()
+        edges = parsed_tiles(tiles, network)
+        tree = build_tree(network, path, loops, {} if levels is None else levels, edges)
         buffer_bytes = whole(buffer_bytes, "buffer_bytes")
         if buffer_bytes < 0:
             raise PlanError(f"buffer_bytes is {buffer_bytes}; expected a number of at least 0")

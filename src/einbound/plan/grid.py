@@ -6,9 +6,10 @@ that is larger than the target is a trip of its own.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
 
 from einbound.expr.network import Network
 from einbound.plan.tree import Cut
@@ -46,6 +47,17 @@ class Grid:
         """Every index may be cut anywhere."""
         return cls(tuple(Mode(extent) for extent in network.extents))
 
+    @classmethod
+    def with_tiles(cls, network: Network, edges: Sequence[tuple[int, ...]]) -> Grid:
+        """Every index may be cut between its tiles.
+
+        Args:
+            network: What is contracted.
+            edges: Of each index, the boundaries of its tiles; empty: every element is one.
+        """
+        modes = zip(network.extents, edges, strict=True)
+        return cls(tuple(Mode(extent, tiles) for extent, tiles in modes))
+
     @property
     def is_fixed(self) -> bool:
         """Whether no width is left to the planner."""
@@ -57,12 +69,21 @@ class Grid:
         return sum(1 << i for i, mode in enumerate(self.modes) if mode.admitted)
 
     def cut(self, index: int, n_trips: int) -> Cut:
-        """The loop over an index in about so many trips, or as it is settled.
+        """The loop over an index in at most so many trips, or as it is settled.
 
-        A loop whose width is the extent is none.
+        Of the loops that need no more trips it is the one with the smallest target. A loop whose
+        width is the extent is none.
         """
+        mode, n_trips = self.modes[index], max(n_trips, 1)
+        if mode.target is not None:
+            return self.within(index, mode.target)
+        if mode.edges:
+            return self.within(index, _balanced(mode.edges, n_trips))
+        return self.within(index, -(-mode.extent // n_trips))
+
+    def within(self, index: int, target: int) -> Cut:
+        """The loop over an index with at most `target` elements per trip, or one tile."""
         mode = self.modes[index]
-        target = -(-mode.extent // max(n_trips, 1)) if mode.target is None else mode.target
         return cut_of(index, mode.extent, mode.edges, target)
 
     def finest(self, index: int) -> Cut:
@@ -97,11 +118,22 @@ def cut_of(index: int, extent: int, edges: Sequence[int], target: int) -> Cut:
     target = max(target, 1)
     if not edges:
         return Cut(index, min(target, max(extent, 1)))
-    starts = [edges[0]]
-    for here, following in pairwise(edges[1:]):
-        if following - starts[-1] > target:
-            starts.append(here)
-    bounds = (*starts, edges[-1])
-    widths = [stop - start for start, stop in pairwise(bounds)]
-    is_even = all(width == widths[0] for width in widths[:-1]) and widths[-1] <= widths[0]
-    return Cut(index, max(*widths, 1), () if is_even else bounds)
+    return Cut.between(index, _joined(edges, target))
+
+
+def _joined(edges: Sequence[int], target: int) -> tuple[int, ...]:
+    """The boundaries of trips that take as many tiles as fit in `target`, and at least one."""
+    places = [0]
+    while places[-1] < len(edges) - 1:
+        within = bisect_right(edges, edges[places[-1]] + target) - 1
+        places.append(max(within, places[-1] + 1))
+    return tuple(edges[place] for place in places)
+
+
+@lru_cache(maxsize=4096)
+def _balanced(edges: tuple[int, ...], n_trips: int) -> int:
+    """The smallest target with which tiles are joined to at most `n_trips` trips."""
+    # A larger target never takes more trips: every trip then ends at the same tile or later.
+    targets = range(1, edges[-1] + 1)
+    found = bisect_left(targets, True, key=lambda t: len(_joined(edges, t)) - 1 <= n_trips)
+    return targets[found]
