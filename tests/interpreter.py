@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from einbound.plan.tree import Cut, Tree, trips
+from einbound.plan.tree import Cut, Tree
 
 Ranges = Mapping[int, int]
 
@@ -21,7 +21,7 @@ class Interpreter:
         tree: The tree.
         itemsize: Bytes per element.
         buffer_bytes: Most that a contribution takes before it is added up.
-        all_trips: Make every trip; False: the first of each loop, which has the largest slices.
+        all_trips: Make every trip; False: the first of each loop, which is as good for bytes.
     """
 
     tree: Tree
@@ -103,13 +103,19 @@ class Interpreter:
             self.multiply(value, ranges)
             return
         cut = inside[level]
-        for trip in range(trips(cut, self.tree.network) if self.all_trips else 1):
-            extent = self.tree.network.extents[cut.index]
-            width = min(cut.width, extent - trip * cut.width)
+        for width in self.widths(cut):
             made = self.make(value, level + 1, {**ranges, cut.index: width})
             self.loop(value, level + 1, {**ranges, cut.index: width})
             for child in made:
                 self.free(child)
+
+    def widths(self, cut: Cut) -> list[int]:
+        """Elements of each trip that is made."""
+        extent = self.tree.network.extents[cut.index]
+        starts = [*cut.edges[:-1]] if cut.edges else [*range(0, max(extent, 1), cut.width)]
+        stops = [*starts[1:], extent]
+        widths = [stop - start for start, stop in zip(starts, stops, strict=True)]
+        return widths if self.all_trips else widths[:1]
 
     def multiply(self, value: int, ranges: Ranges) -> None:
         tree = self.tree

@@ -27,8 +27,18 @@ def random_network(
     return Network(tuple("abcdefghijklmnop"[:n_indices]), extents, tuple(inputs), output, accesses)
 
 
-def random_tree(rng: random.Random, network: Network, n_loops: int = 4) -> Tree:
-    """A legal tree with random loops anywhere and random legal levels."""
+def random_tree(
+    rng: random.Random, network: Network, n_loops: int = 4, *, uneven: bool = False
+) -> Tree:
+    """A legal tree with random loops anywhere and random legal levels.
+
+    Args:
+        rng: Source of chance.
+        network: What is contracted.
+        n_loops: Loops at most.
+        uneven: Trips start anywhere instead of at multiples of a width.
+    """
+    cut = uneven_cut if uneven else even_cut
     n = len(network.inputs)
     left = list(range(n))
     steps: list[tuple[int, int]] = []
@@ -50,9 +60,21 @@ def random_tree(rng: random.Random, network: Network, n_loops: int = 4) -> Tree:
         free = [i for i in sorted(plain.below[value]) if i not in taken]
         chosen = rng.sample(free, min(len(free), rng.choice([0, 0, 1, 1, 2])))[:n_loops]
         n_loops -= len(chosen)
-        opens[step] = tuple(Cut(i, rng.randint(1, max(network.extents[i], 1))) for i in chosen)
+        opens[step] = tuple(cut(rng, i, network.extents[i]) for i in chosen)
         tree = Tree(network, tuple(steps), tuple(opens), tuple(levels))
     return tree.check()
+
+
+def even_cut(rng: random.Random, index: int, extent: int) -> Cut:
+    """A loop of any width."""
+    return Cut(index, rng.randint(1, max(extent, 1)))
+
+
+def uneven_cut(rng: random.Random, index: int, extent: int) -> Cut:
+    """A loop whose trips start anywhere."""
+    inner = range(1, extent)
+    starts = sorted(rng.sample(inner, rng.randint(0, len(inner))))
+    return Cut.between(index, (0, *starts, extent))
 
 
 def _legal_level(rng: random.Random, tree: Tree, value: int) -> int:
