@@ -153,7 +153,7 @@ def limited(case: Case) -> Iterator[tuple[str, eb.Plan | None]]:
 
 
 def handwritten(case: Case, rng: random.Random) -> Iterator[tuple[str, eb.Plan | None]]:
-    """Plans with random orders, loops, levels and buffers."""
+    """Plans with random orders, loops, levels and buffers, every other one with uneven trips."""
     network = eb.plan(case.text, *case.operands)._made.executable.job.network
     for number in range(4):
         tree = random_tree(rng, network, n_loops=3)
@@ -163,11 +163,22 @@ def handwritten(case: Case, rng: random.Random) -> Iterator[tuple[str, eb.Plan |
             path=tree.path,
             loops=tree.loops,
             levels=dict(enumerate(tree.levels)),
+            tiles=tiles_of(tree.loops, number) if number % 2 else None,
             buffer_bytes=rng.choice([1 << 12, 1 << 16, 1 << 19, 1 << 22]),
         )
         small = plan.macs <= 2 * MAX_MACS and plan.peak_bytes <= 4 * BYTES[1]
         if small and plan.meter().calls <= MAX_CALLS:
             yield f"tree {number}", plan
+
+
+def tiles_of(loops: tuple[eb.Loop, ...], seed: int) -> dict[Any, list[int]]:
+    """Boundaries of up to ten tiles of any width for every index that is looped over."""
+    rng = random.Random(seed)
+    inner = {loop.index: range(1, loop.extent) for loop in loops}
+    return {
+        index: [0, *sorted(rng.sample(places, min(len(places), rng.randint(1, 9)))), places.stop]
+        for index, places in inner.items()
+    }
 
 
 def row(case: Case, name: str, plan: eb.Plan | None, out: Array | None = None) -> dict[str, Any]:

@@ -38,9 +38,10 @@ SHAPES = ((8, 10), (10, 9), (9, 7))
 PATH = [(0, 1), (0, 1)]
 
 #: Boundaries of tiles, from 0.
-edges = st.lists(st.integers(1, 9), min_size=1, max_size=12).map(
+edges = st.lists(st.integers(1, 3) | st.integers(1, 9), min_size=1, max_size=12).map(
     lambda widths: (0, *np.cumsum(widths).tolist())
 )
+targets = st.integers(-2, 8) | st.integers(1, 60)
 
 
 def network_of(text: str, *shapes: tuple[int, ...]) -> Network:
@@ -58,7 +59,8 @@ def build(*loops: eb.Loop, **options: Any) -> eb.Plan:
 
 
 class TestTileRule:
-    @given(edges, st.integers(-2, 60))
+    @given(edges, targets)
+    @settings(max_examples=400)
     def test_trips_are_whole_tiles_within_the_target_and_as_long_as_they_can_be(
         self, tiles: tuple[int, ...], target: int
     ) -> None:
