@@ -4,6 +4,7 @@ Write an einsum, say how much memory there is, and get the answer without passin
 """
 
 from einbound.api.einsum import einsum
+from einbound.api.optimizer import Optimizer
 from einbound.api.plan import Plan, plan
 from einbound.errors import (
     BackendError,
@@ -31,6 +32,7 @@ __all__ = [
     "ExpressionError",
     "Loop",
     "MemoryRiskWarning",
+    "Optimizer",
     "PathError",
     "Plan",
     "PlanError",
