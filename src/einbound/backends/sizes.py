@@ -297,14 +297,14 @@ def _distinct(loop: Loop) -> Iterator[tuple[int, int, int]]:
     """Start, width and number of the trips that can differ: the first, and later ones by width."""
     if loop.edges:
         first, *later = [stop - start for start, stop in loop.spans()]
-        widths = Counter(later)
+        widths: dict[int, int] = Counter(later)
     else:
         n_full, rest = divmod(loop.extent, loop.width)
-        first = loop.width if n_full else rest
-        widths = Counter({loop.width: max(n_full - 1, 0), rest: int(n_full > 0)})
+        first = min(loop.width, loop.extent)
+        widths = {loop.width: n_full - 1, rest: 1}
     yield 0, first, 1
     for width, times in widths.items():
-        if width and times:
+        if width and times > 0:
             yield first, width, times
 
 
