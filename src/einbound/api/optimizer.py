@@ -73,8 +73,8 @@ class Optimizer:
                 "tells; expected a numeric dtype"
             )
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # isinstance only reads it
+    @property  # type: ignore[misc]  # isinstance only reads it
+    def __class__(self) -> type:
         """This class; once opt_einsum is there, one that it takes for a path optimizer too.
 
         opt_einsum asks isinstance, which reads this, and takes anything else for a path.
