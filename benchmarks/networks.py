@@ -7,7 +7,7 @@ all of them. Nothing here measures.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "benchmarks"
 SHIPPED = ROOT / "tests" / "data" / "networks"
-WINDOWED = ROOT / "benchmarks" / "data"
+WINDOWED = HERE / "data"
 #: Fixed seed of all operands; an operand's stream is seeded by (SEED, its number).
 SEED = 20240
 
@@ -104,12 +105,23 @@ def operands(network: Network, layout: str = "plain") -> tuple[np.ndarray, ...]:
         layout: "plain" (C order), "strided" (first axis reversed, every second element of the
             last), or "transposed" (stored with all axes reversed). Sliding windows stay windows.
     """
+    return _made(network, layout, _filled)
+
+
+def blanks(network: Network, layout: str = "plain") -> tuple[np.ndarray, ...]:
+    """Arrays laid out as the operands are, without their numbers: to plan with."""
+    return _made(network, layout, lambda array, number: array)
+
+
+def _made(
+    network: Network, layout: str, filled: Callable[[np.ndarray, int], np.ndarray]
+) -> tuple[np.ndarray, ...]:
     made = []
     for number, shape in enumerate(network.shapes):
         window = network.windows.get(number)
         stored = shape if window is None else window.base
         chosen = "plain" if window is not None else layout
-        array = _filled(_blank(stored, np.dtype(network.dtype), chosen), number)
+        array = filled(_blank(stored, np.dtype(network.dtype), chosen), number)
         if window is not None:
             view = np.lib.stride_tricks.sliding_window_view(array, window.window, window.axes)
             assert view.shape == shape, f"window gives {view.shape}, the network says {shape}"

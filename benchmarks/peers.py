@@ -26,7 +26,8 @@ FEWEST, FASTEST = "cotengra", "cotengra, fastest"
 REPEATS = 32
 
 
-def _terms(network: networks.Network) -> tuple[list[tuple[str, ...]], tuple[str, ...], dict]:
+def terms(network: networks.Network) -> tuple[list[tuple[str, ...]], tuple[str, ...], dict]:
+    """Index lists of the operands and of the result, and the extents, as cotengra takes them."""
     text, output = network.equation.split("->")
     inputs = [tuple(term) for term in text.split(",")]
     sizes = {
@@ -43,7 +44,7 @@ def candidates(network: networks.Network, target: int) -> list[tuple[str, Any]]:
     Per seed: a search that slices while it searches, one that also reconfigures the sliced
     tree, and the optimal unsliced order sliced afterwards.
     """
-    inputs, output, sizes = _terms(network)
+    inputs, output, sizes = terms(network)
     found = []
     for seed in SEEDS:
         for way, options in (
