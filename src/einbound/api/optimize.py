@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from inspect import isclass, signature
+from inspect import Parameter, isclass, signature
 from operator import index as as_int
 from typing import Any, TypeAlias
 
@@ -33,6 +33,7 @@ _MARKER = "einsum_path"
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: From here on every character is a letter for a long stretch; below lie signs.
 _FIRST_LATER_LETTER = 192
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def chosen_path(optimize: Any, make_network: Callable[[], Network]) -> Path | None:
@@ -136,15 +137,22 @@ def _names(network: Network) -> tuple[str, ...]:
 
 
 def _n_taken(planner: Callable[..., Any]) -> int:
-    """How many of (inputs, output, sizes, limit) a planner takes; some know no limit."""
+    """How many of (inputs, output, sizes, limit) a planner takes.
+
+    Some know no limit; some have a fourth argument that is something else, with a default.
+    """
     try:
-        signature(planner).bind(*range(4))
-    except TypeError:
-        return 3
+        parameters = signature(planner).parameters.values()
     except ValueError:
         # Nothing is known about the arguments of some compiled functions.
         return 4
-    return 4
+    if any(one.kind is Parameter.VAR_POSITIONAL for one in parameters):
+        return 4
+    by_place = [one for one in parameters if one.kind in _BY_PLACE]
+    if len(by_place) < 4:
+        return 3
+    is_limit = by_place[3].default is Parameter.empty or "limit" in by_place[3].name
+    return 4 if is_limit else 3
 
 
 def _check_preset(name: str) -> None:
