@@ -16,8 +16,9 @@ from einbound.plan.labels import Label, fit, nondominated
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
 from einbound.plan.problem import Instant, Problem, options_of
+from einbound.plan.rows import Bounds, Row, Rows
 from einbound.plan.splits import Split
-from einbound.plan.states import Bounds, Effort, Run, _Row
+from einbound.plan.states import Effort, Run
 from einbound.plan.tree import Cut, Tree
 from hash_seeds import printed_under_hash_seeds
 from interpreter import Interpreter
@@ -214,7 +215,7 @@ def test_nothing_beats_the_search_among_all_programs(seed: int) -> None:
             found.peak_bytes,
         )
     below = exact_search(network, 8, want[0][0] - 1, cuts(loops))
-    assert len(network.inputs) == 1 or below == NothingFound(below.states, True)
+    assert len(network.inputs) == 1 or below == NothingFound(below.states, True, below.bound_macs)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -243,12 +244,20 @@ def test_sampled_programs_never_beat_the_frontier(seed: int) -> None:
         assert staircase({*points, (peak, macs)}) == points
 
 
+class EveryLoop(Rows):
+    """Every loop is taken to be useful."""
+
+    def _row(self, split: Split) -> Row:
+        below = self.problem.splits.below[split.left | split.right]
+        return replace(super()._row(split), useful=below)
+
+
 class Everything(Run):
     """The plain dynamic program: every loop in every order."""
 
-    def _row(self, split: Split) -> _Row:
-        below = self.problem.splits.below[split.left | split.right]
-        return replace(super()._row(split), useful=below)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._rows = EveryLoop(self.problem, self.bounds)
 
     def _pins(self, outer: int, inner: int) -> bool:
         return True
@@ -373,7 +382,7 @@ def test_the_least_peak_is_found_over_the_finest_slices() -> None:
 def test_one_operand_is_its_own_plan() -> None:
     network = network_of("ab->a", {"a": 4, "b": 3})
     found = exact_search(network, 8, None, ())
-    assert found == ExactFound(Tree.plain(network, ()), 0, 0, 32, 0, True)
+    assert found == ExactFound(Tree.plain(network, ()), 0, 0, 32, 0, True, 0, 0)
     assert checked(frontier(network, 8, {0: 2})) == [(32, 0)]
     assert isinstance(exact_search(network, 8, 31, ()), NothingFound)
     assert least_peak(network, 8).found.peak_bytes == 32

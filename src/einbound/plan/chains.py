@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import prod
 
+from einbound.expr.network import Network
 from einbound.plan.masks import bits, mask_of
-from einbound.plan.tree import Cut
+from einbound.plan.tree import Cut, trips
 
 
 class Memo(dict[int, int]):
@@ -42,35 +43,34 @@ class Chains:
     """
 
     def __init__(
-        self,
-        extents: tuple[int, ...],
-        itemsize: int,
-        cuts: Iterable[Cut],
-        n_steps: int,
-        most_toll: int | None,
+        self, network: Network, itemsize: int, cuts: Iterable[Cut], most_toll: int | None
     ) -> None:
         """The chains.
 
         Args:
-            extents: Elements of each index.
+            network: Where the loops are.
             itemsize: Bytes per element.
             cuts: The loops to choose from.
-            n_steps: Number of products.
-            most_toll: Toll of one product at most; None: its calls are counted instead.
+            most_toll: Toll of all products at most; None: their calls are counted instead.
         """
-        self.extents = extents
+        self.extents = network.extents
         self.itemsize = itemsize
-        self.cuts = tuple(sorted(set(cuts), key=lambda cut: (cut.index, cut.width)))
-        self.trips = tuple(max(-(-extents[c.index] // c.width), 1) for c in self.cuts)
+        n_trips = {cut: trips(cut, network) for cut in cuts}
+        self.cuts = tuple(
+            sorted(n_trips, key=lambda cut: (cut.index, cut.width, n_trips[cut], cut.edges))
+        )
+        self.trips = tuple(n_trips[cut] for cut in self.cuts)
         self.indices = tuple(1 << cut.index for cut in self.cuts)
         self.mask = mask_of(cut.index for cut in self.cuts)
         most: dict[int, int] = {}
         self.finest: dict[int, int] = {}
-        for cut, n_trips in zip(self.cuts, self.trips, strict=True):
-            most[cut.index] = max(most.get(cut.index, 1), n_trips)
+        for cut, number in n_trips.items():
+            most[cut.index] = max(most.get(cut.index, 1), number)
             self.finest[cut.index] = min(self.finest.get(cut.index, cut.width), cut.width)
         self.counts_calls = most_toll is None
-        self.radix = n_steps * (prod(most.values()) if most_toll is None else most_toll) + 1
+        if most_toll is None:
+            most_toll = (len(network.inputs) - 1) * prod(most.values())
+        self.radix = most_toll + 1
         self.n_chains = 0
         self.root = Chain(self, None, ())
 

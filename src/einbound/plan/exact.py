@@ -18,7 +18,8 @@ from einbound.expr.network import Network
 from einbound.plan.labels import Label
 from einbound.plan.model import Count
 from einbound.plan.problem import Problem, Temporary, Toll
-from einbound.plan.states import Bounds, Effort, Run
+from einbound.plan.rows import Bounds
+from einbound.plan.states import Effort, Run
 from einbound.plan.tree import Cut, Tree
 
 #: States that a search explores unless told otherwise: some seconds.
@@ -50,6 +51,8 @@ class ExactFound:
         peak_bytes: Most bytes of intermediates and result alive at once.
         states: States that were explored.
         exhausted: Whether nothing was left out, so that no plan of the class is better.
+        weighted_macs: Its multiply-adds in all evaluations, which are as few as possible.
+        bound_macs: Weighted multiply-adds that no plan of the class within the budget is below.
     """
 
     tree: Tree
@@ -58,6 +61,8 @@ class ExactFound:
     peak_bytes: int
     states: int
     exhausted: bool
+    weighted_macs: int
+    bound_macs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +72,12 @@ class NothingFound:
     Attributes:
         states: States that were explored.
         exhausted: Whether nothing was left out, so that no plan of the class exists.
+        bound_macs: Weighted multiply-adds that no plan of the class within the budget is below.
     """
 
     states: int
     exhausted: bool
+    bound_macs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +123,37 @@ def exact_search(
     if len(network.inputs) == 1:
         alone = _alone(network, itemsize)
         fits = budget_bytes is None or alone.peak_bytes <= budget_bytes
-        return alone if fits else NothingFound(0, True)
+        return alone if fits else NothingFound(0, True, 0)
     problem = Problem(network, itemsize, options, connected_only, temporary, toll)
-    with collector_off():
-        return Search(problem, Effort(effort), n_deep).within(budget_bytes)
+    *_, found = exact_plans(problem, budget_bytes, n_deep=n_deep, effort=effort)
+    return found
+
+
+def exact_plans(
+    problem: Problem,
+    budget_bytes: int | None,
+    *,
+    n_deep: int | None = None,
+    effort: int = N_STATES,
+) -> Iterator[ExactFound | NothingFound]:
+    """A plan within a budget found quickly, if it may not be the best one, and then the best.
+
+    The last one is the answer. A caller who is in a hurry stops after the first.
+
+    Args:
+        problem: What is searched.
+        budget_bytes: Bytes of intermediates and result at most; None: any number.
+        n_deep: Loops around any production at most; None: any number.
+        effort: States to explore at most.
+    """
+    search = Search(problem, Effort(effort), n_deep)
+    plans = search.within(budget_bytes)
+    while True:
+        with collector_off():
+            found = next(plans, None)
+        if found is None:
+            return
+        yield found
 
 
 def least_peak(
@@ -158,12 +192,14 @@ class Search:
         problem: What is searched.
         effort: States explored by all runs together.
         n_deep: Loops around any production at most; None: any number.
+        bound_macs: Weighted multiply-adds that every plan within the budget has, as far as known.
     """
 
     def __init__(self, problem: Problem, effort: Effort, n_deep: int | None) -> None:
         self.problem = problem
         self.effort = effort
         self.n_deep = n_deep
+        self.bound_macs = 0
 
     @cached_property
     def plain(self) -> list[Label]:
@@ -196,45 +232,65 @@ class Search:
         return labels if macs is None else [one for one in labels if self.macs(one) <= macs]
 
     def macs(self, label: Label) -> int:
-        """Multiply-adds of a label."""
+        """Weighted multiply-adds of a label."""
         return label.cost // self.problem.chains.radix
 
-    def found(self, label: Label, *, exhausted: bool) -> ExactFound:
+    def found(self, label: Label, *, exhausted: bool, bound_macs: int = 0) -> ExactFound:
         """A label of the result as a plan."""
-        macs, calls = divmod(label.cost, self.problem.chains.radix)
-        tree = self.problem.tree(label)
-        if self.problem.toll is not None:
-            calls = Count(tree, self.problem.itemsize).calls
-        return ExactFound(tree, macs, calls, label.peak, self.effort.n_states, exhausted)
+        problem, tree = self.problem, self.problem.tree(label)
+        weighted, calls = divmod(label.cost, problem.chains.radix)
+        macs = weighted
+        if problem.toll is not None or problem.changing:
+            count = Count(tree, problem.itemsize)
+            macs, calls = count.macs, count.calls
+        states = self.effort.n_states
+        return ExactFound(tree, macs, calls, label.peak, states, exhausted, weighted, bound_macs)
 
-    def within(self, budget_bytes: int | None) -> ExactFound | NothingFound:
-        """The plan with the fewest multiply-adds, then the least toll, within a budget."""
-        toll = self.problem.toll
+    def within(self, budget_bytes: int | None) -> Iterator[ExactFound | NothingFound]:
+        """Plans with ever fewer multiply-adds, then less toll; the last one is the answer."""
+        toll, best = self.problem.toll, None
+        self.bound_macs = self.fewest
         # Without loops nothing is repeated: what fits is best.
         for label in self.plain if toll is None or toll.most else ():
             if budget_bytes is None or label.peak <= budget_bytes:
-                return self.found(label, exhausted=True)
-        best, proven = self._widen(budget_bytes)
+                yield self.found(label, exhausted=True, bound_macs=self.macs(label))
+                return
+        for label in self._widen(budget_bytes):
+            if best is not None:
+                yield self.found(best, exhausted=False, bound_macs=self.bound_macs)
+            best = label
+        proven = not self.effort.spent
         if best is None:
-            return NothingFound(self.effort.n_states, proven)
-        return self.found(best, exhausted=proven)
+            yield NothingFound(self.effort.n_states, proven, self.bound_macs)
+        else:
+            bound = self.macs(best) if proven else self.bound_macs
+            yield self.found(best, exhausted=proven, bound_macs=bound)
 
-    def _widen(self, budget_bytes: int | None) -> tuple[Label | None, bool]:
-        """The best label, and whether it is proven to be."""
+    def _widen(self, budget_bytes: int | None) -> Iterator[Label]:
+        """Ever better labels; the last one is the best, unless the effort was spent."""
         for toll in self._low_tolls():
             labels = self.run(self.fewest, budget_bytes, toll=toll)
-            if labels and not self.effort.spent:
-                return labels[0], True
+            if labels:
+                yield labels[0]
+                return
         for factor in ladder():
             if factor >= _QUICK_FROM or self.effort.n_states > _QUICK_AFTER:
                 break
-            labels = self.run(int(self.fewest * factor), budget_bytes)
-            if labels and not self.effort.spent:
-                return labels[0], True
-        return self._improve(budget_bytes)
+            labels = self._up_to(int(self.fewest * factor), budget_bytes)
+            if labels:
+                yield labels[0]
+                return
+        yield from self._improve(budget_bytes)
 
-    def _improve(self, budget_bytes: int | None) -> tuple[Label | None, bool]:
-        """The best label, from a good one on, and whether it is proven to be."""
+    def _up_to(self, macs: int, budget_bytes: int | None) -> list[Label]:
+        """All labels of the result with so many multiply-adds at most, best first."""
+        labels = self.run(macs, budget_bytes)
+        if not labels and not self.effort.spent:
+            self.bound_macs = max(self.bound_macs, macs + 1)
+        return labels
+
+    def _improve(self, budget_bytes: int | None) -> Iterator[Label]:
+        """A good label, and the best one."""
         known = self._quick(budget_bytes, _QUICK_DEEP[0], self.fewest * _STEPS[-1])
         # A quick plan is nearly always the best: one run up to it settles the matter.
         settled = known is not None
@@ -242,20 +298,21 @@ class Search:
             # Before looking further: does anything fit, whatever it costs?
             lowest = self.run(None, budget_bytes)
             if not lowest:
-                return None, not self.effort.spent
+                return
             known = self._quick(budget_bytes, _QUICK_DEEP[1], self.macs(lowest[0]))
             settled = known is not None
             known = known or lowest[0]
+        if known is None:
+            return
+        yield known
         for factor in ladder():
-            if known is None or self.effort.spent:
-                break
             wider = int(self.fewest * _QUICK_FROM * factor)
             bound = self.macs(known) if settled else min(wider, self.macs(known))
-            labels = self.run(bound, budget_bytes)
+            labels = self._up_to(bound, budget_bytes)
             known = min([*labels, known], key=lambda label: label.cost)
-            if bound >= self.macs(known):
-                return known, not self.effort.spent
-        return known, False
+            if bound >= self.macs(known) or self.effort.spent:
+                break
+        yield known
 
     def _low_tolls(self) -> Iterator[int]:
         """Bounds on products or tolls, ever wider, below the most that there can be."""
@@ -328,4 +385,4 @@ def collector_off() -> Iterator[None]:
 
 def _alone(network: Network, itemsize: int) -> ExactFound:
     tree = Tree.plain(network, ())
-    return ExactFound(tree, 0, 0, Count(tree, itemsize).peak_bytes, 0, True)
+    return ExactFound(tree, 0, 0, Count(tree, itemsize).peak_bytes, 0, True, 0, 0)

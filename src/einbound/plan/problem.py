@@ -11,7 +11,7 @@ import numpy as np
 from einbound.expr.network import Network
 from einbound.plan.chains import Chain, Chains
 from einbound.plan.labels import Label, Made
-from einbound.plan.masks import Terms, bits
+from einbound.plan.masks import Terms, bits, mask_of
 from einbound.plan.splits import Splits, subset_masks
 from einbound.plan.tree import Cut, Tree
 
@@ -73,6 +73,13 @@ class Problem:
         connected: Leave out products of parts that share no index, if that is possible.
         temporary: Price of what a product needs for itself; None: nothing.
         toll: What decides between plans of equal multiply-adds; None: the number of products.
+        volatile: The operands that change with every evaluation.
+        iterations: Evaluations in all. A value without a volatile operand below that is made
+            outside all loops, and all that is made for it, counts once; everything else counts
+            with every evaluation.
+        persistent_only: No loops at values with a volatile operand below.
+        streamed: The operands that are read slice by slice, as far out as their indices allow. A
+            slice is held, and while it is made it is there a second time.
     """
 
     network: Network
@@ -81,6 +88,10 @@ class Problem:
     connected: bool = False
     temporary: Temporary | None = None
     toll: Toll | None = None
+    volatile: frozenset[int] = frozenset()
+    iterations: int = 1
+    persistent_only: bool = False
+    streamed: frozenset[int] = frozenset()
 
     @cached_property
     def terms(self) -> Terms:
@@ -88,16 +99,21 @@ class Problem:
         return Terms.of(self.network)
 
     @cached_property
-    def reduced(self) -> tuple[int, ...]:
-        """The indices left of each operand that is summed before it is read."""
-        pairs = zip(self.network.inputs, self.terms.masks, strict=True)
-        return tuple(mask for indices, mask in pairs if mask.bit_count() < len(indices))
+    def changing(self) -> int:
+        """The volatile operands, as a mask of operands."""
+        return mask_of(self.volatile)
 
     @cached_property
     def views(self) -> int:
         """The operands that are read as they are, as a mask of operands."""
         pairs = zip(self.network.inputs, self.terms.masks, strict=True)
-        return sum(1 << k for k, (ix, mask) in enumerate(pairs) if mask.bit_count() == len(ix))
+        whole = sum(1 << k for k, (ix, mask) in enumerate(pairs) if mask.bit_count() == len(ix))
+        return whole & ~mask_of(self.streamed)
+
+    @cached_property
+    def pinned(self) -> tuple[int, ...]:
+        """The indices of each operand that is made in one place: summed first, or streamed."""
+        return tuple(m for k, m in enumerate(self.terms.masks) if not self.views >> k & 1)
 
     @cached_property
     def chains(self) -> Chains:
@@ -111,10 +127,11 @@ class Problem:
         cuts = [
             cut
             for cut in self.options
-            if used >> cut.index & 1 and (cut.width < extents[cut.index] or self.reduced)
+            if used >> cut.index & 1 and (cut.width < extents[cut.index] or self.pinned)
         ]
-        most_toll = None if self.toll is None else self.toll.most
-        return Chains(extents, self.itemsize, cuts, len(self.network.inputs) - 1, most_toll)
+        n_steps = len(self.network.inputs) - 1
+        most = None if self.toll is None else n_steps * self.toll.most * max(self.iterations, 1)
+        return Chains(self.network, self.itemsize, cuts, most)
 
     @cached_property
     def splits(self) -> Splits:
@@ -124,7 +141,23 @@ class Problem:
         n_bytes = np.array([float(root.least[mask]) for mask in carried.tolist()])
         n_bytes[[1 << k for k in bits(self.views)]] = 0.0
         n_bytes[-1] = float(root.sizes[int(carried[-1])])
-        return Splits(terms, n_bytes, connected=self.connected)
+        weights = None
+        if self.changing and self.iterations > 1:
+            subsets = np.arange(len(n_bytes))
+            weights = np.where(subsets & self.changing, float(self.iterations), 1.0)
+        return Splits(terms, n_bytes, weights, connected=self.connected)
+
+    def is_view(self, subset: int) -> bool:
+        """Whether a subset is one operand that is read as it is."""
+        return not subset & (subset - 1) and bool(subset & self.views)
+
+    def read(self, operand: int, chain: Chain) -> Label:
+        """The label of an operand that is made inside a chain."""
+        number = operand.bit_length() - 1
+        peak = chain.sizes[self.terms.masks[number]]
+        if number in self.streamed:
+            peak += chain.sizes[mask_of(self.network.inputs[number])]
+        return Label(0, peak, 0, (), None)
 
     @cached_property
     def prices(self) -> dict[tuple[int, int, int, int], tuple[int, int]]:
@@ -136,10 +169,6 @@ class Problem:
         n_bytes = 0 if self.temporary is None else self.temporary(instant)
         toll = 0 if self.toll is None else min(self.toll.price(instant), self.toll.most)
         return n_bytes, toll
-
-    def is_view(self, subset: int) -> bool:
-        """Whether a subset is one operand that is read as it is."""
-        return not subset & (subset - 1) and bool(subset & self.views)
 
     def tree(self, label: Label) -> Tree:
         """The tree of a label of all operands."""

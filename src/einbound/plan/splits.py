@@ -78,12 +78,15 @@ class Splits:
         connected: Whether only connected subsets are admitted.
     """
 
-    def __init__(self, terms: Terms, least_bytes: Floats, *, connected: bool) -> None:
+    def __init__(
+        self, terms: Terms, least_bytes: Floats, weights: Floats | None, *, connected: bool
+    ) -> None:
         """Fills the tables.
 
         Args:
             terms: Two to `N_OPERANDS` operands.
             least_bytes: Fewest bytes that each subset's value can have; 0 for a view.
+            weights: How often each subset's multiply-adds count at least; None: once.
             connected: Leave out products of halves that share no index, if that is possible.
         """
         self.n = n = len(terms.masks)
@@ -101,7 +104,15 @@ class Splits:
         product = _Products(terms.sizes.extents)
         for size in range(2, n + 1):
             layer = _fill(
-                _pattern(n, size), carried, product, fewest, needs, least_bytes, below, admitted
+                _pattern(n, size),
+                carried,
+                product,
+                fewest,
+                needs,
+                least_bytes,
+                weights,
+                below,
+                admitted,
             )
             self._layers[size] = layer
             fewest[layer.subsets] = layer.macs.min(axis=1)
@@ -186,12 +197,15 @@ def _fill(
     fewest: Floats,
     needs: Floats,
     least_bytes: Floats,
+    weights: Floats | None,
     below: Ints,
     admitted: NDArray[np.bool_] | None,
 ) -> _Layer:
     subsets, left = pattern
     right = subsets[:, None] ^ left
     products = product(carried[left] | carried[right])
+    if weights is not None:
+        products *= weights[subsets][:, None]
     if admitted is not None:
         shared = (below[left] & below[right]) != 0
         products[~(admitted[left] & admitted[right] & shared)] = np.inf

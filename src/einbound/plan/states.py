@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from einbound.plan.chains import Chain
-from einbound.plan.labels import OPERAND, Item, Label, Made, nondominated, spread
+from einbound.plan.labels import OPERAND, Label, Made, nondominated, spread
 from einbound.plan.problem import Instant, Problem
-from einbound.plan.splits import SLACK, Split, at_least
+from einbound.plan.rows import Bounds, Row, Rows
+from einbound.plan.site import Site
+from einbound.plan.splits import Split
 
 #: Ways to combine labels that take about as long as a state takes besides.
 WAYS = 16
@@ -43,74 +45,8 @@ class Effort:
         self.n_ways += other.n_ways
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What one run explores.
-
-    Attributes:
-        macs: Multiply-adds at most; None: any number, and labels are compared by bytes only.
-        budget_bytes: Bytes of intermediates and result at most; None: any number.
-        toll: Products, or what else the second part of a cost is, at most where all of `macs` are
-            used up; None: any number.
-        n_deep: Loops around any production at most; None: any number.
-        n_kept: Labels kept of one state; None: all, without which nothing is proven.
-    """
-
-    macs: int | None
-    budget_bytes: int | None
-    toll: int | None = None
-    n_deep: int | None = None
-    n_kept: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One split of a subset with what does not depend on loops around it.
-
-    Attributes:
-        split: The halves.
-        floor: Cost of both halves at least.
-        rest: Cost of the right half at least.
-        useful: The indices that may be looped over.
-        n_values: Values below that can wait in a slot.
-    """
-
-    split: Split
-    floor: int
-    rest: int
-    useful: int
-    n_values: int
-
-
-@dataclass(slots=True)
-class _Site:
-    """One state while it is explored.
-
-    Attributes:
-        chain: The loops around the production.
-        n_around: Their number.
-        own: Bytes of the value.
-        room: Cost at most.
-        found: The cheapest way to every kind of label so far.
-        plain: Cost and bytes of those without escapes that no other of them beats, by cost.
-    """
-
-    chain: Chain
-    n_around: int
-    own: int
-    room: float
-    found: dict[tuple[int, tuple[Item, ...]], Label] = field(default_factory=dict)
-    plain: list[tuple[int, int]] = field(default_factory=list)
-
-    def note(self, cost: int, total: int, *, by_cost: bool) -> None:
-        """Remembers a label without escapes; unless `by_cost`, only the lowest one counts."""
-        self.plain = [p for p in self.plain if p[1] < total or (by_cost and p[0] < cost)]
-        self.plain.append((cost, total))
-        self.plain.sort()
-
-
 #: Where a half is made: number of loops open, bytes held there, and the chain to make it in;
-#: no chain for an operand.
+#: no chain for an operand that is read as it is.
 _Place = tuple[int, int, Chain | None]
 
 
@@ -128,9 +64,8 @@ class Run:
     bounds: Bounds
     effort: Effort
     _memo: dict[object, list[Label]] = field(default_factory=dict)
-    _rows: dict[int, list[_Row]] = field(default_factory=dict)
-    _rooms: dict[int, float] = field(default_factory=dict)
     _loops: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _rows: Rows = field(init=False)
     _budget: float = inf
     _deep: float = inf
     _by_cost: bool = True
@@ -139,100 +74,66 @@ class Run:
 
     def __post_init__(self) -> None:
         """Turns absent bounds into infinite ones."""
-        self._by_cost = self.bounds.macs is not None
-        plain = self.problem.temporary is None and not self.problem.reduced
-        self._by_groups = plain and not self._by_cost
-        self._is_priced = self.problem.temporary is not None or self.problem.toll is not None
-        if self.bounds.budget_bytes is not None:
-            self._budget = self.bounds.budget_bytes
-        if self.bounds.n_deep is not None:
-            self._deep = self.bounds.n_deep
+        problem, bounds = self.problem, self.bounds
+        self._rows = Rows(problem, bounds)
+        self._by_cost = bounds.macs is not None
+        self._is_priced = problem.temporary is not None or problem.toll is not None
+        self._by_groups = not (self._by_cost or problem.temporary or problem.pinned)
+        if bounds.budget_bytes is not None:
+            self._budget = bounds.budget_bytes
+        if bounds.n_deep is not None:
+            self._deep = bounds.n_deep
 
     def root(self) -> list[Label]:
         """The labels of the result that no other one replaces, within the bounds."""
-        full = (1 << self.problem.splits.n) - 1
-        return self.labels(full, self.problem.chains.root)
+        problem, full = self.problem, (1 << self.problem.splits.n) - 1
+        return self.labels(full, problem.chains.root, not problem.changing)
 
-    def labels(self, subset: int, chain: Chain) -> list[Label]:
-        """The ways to make a subset's value once per trip of a chain."""
-        key: object = chain.number << self.problem.splits.n | subset
+    def labels(self, subset: int, chain: Chain, once: bool) -> list[Label]:
+        """The ways to make a subset's value once per trip of a chain.
+
+        Args:
+            subset: The operands.
+            chain: The loops around the production.
+            once: Whether it counts once, not with every evaluation.
+        """
+        key: object = (chain.number << 1 | once) << self.problem.splits.n | subset
         if self._by_groups:
-            key = subset, chain.trace(self.problem.splits.below[subset])
+            key = subset, once, chain.trace(self.problem.splits.below[subset])
         known = self._memo.get(key)
         if known is None:
-            known = self._memo[key] = self._explore(subset, chain)
+            known = self._memo[key] = self._explore(subset, chain, once)
         return known
 
-    def _explore(self, subset: int, chain: Chain) -> list[Label]:
+    def _explore(self, subset: int, chain: Chain, once: bool) -> list[Label]:
         effort, carried = self.effort, self.problem.splits.carried
         own, least = chain.sizes[carried[subset]], chain.least
         if own > self._budget or effort.spent:
             return []
         effort.n_states += 1
-        site = _Site(chain, chain.level, own, self._room(subset))
-        for row in self._rows_of(subset):
+        room = self._rows.room(subset)
+        site = Site(chain, once, own, room, self._budget, self._by_cost)
+        for row in self._rows.of(subset):
             if effort.spent:
                 break
             needs = own + sum(least[carried[half]] for half in row.split.stored)
-            if needs <= self._most(site, chain.costs[row.split.union] + row.floor):
+            if needs <= site.most(self._cost(site, row, chain) + row.floor):
                 self._nests(site, row)
         kept = nondominated(list(site.found.values()), cost_matters=self._by_cost)
         return kept if self.bounds.n_kept is None else spread(kept, self.bounds.n_kept)
 
-    def _most(self, site: _Site, cost: int) -> float:
-        """Bytes at most that a label of at least this cost may have to be of interest."""
-        for known, total in reversed(site.plain):
-            if known <= cost or not self._by_cost:
-                return min(self._budget, total - 1)
-        return self._budget
+    def _cost(self, site: Site, row: Row, inside: Chain) -> int:
+        """Cost of a product inside these loops, without a toll."""
+        cost = inside.costs[row.split.union]
+        return cost if site.once else cost * self.problem.iterations
 
-    def _room(self, subset: int) -> float:
-        """Cost that the subset may have, given what all else costs at least."""
-        if self.bounds.macs is None:
-            return inf
-        room = self._rooms.get(subset)
-        if room is None:
-            rest, radix = self.problem.splits.rest[subset], self.problem.chains.radix
-            toll = radix - 1 if self.bounds.toll is None else self.bounds.toll
-            macs = -1 if rest == inf else self.bounds.macs - at_least(rest)
-            if self.problem.toll is None:
-                # Each product outside runs once or more.
-                toll -= self.problem.splits.n - subset.bit_count()
-            room = self._rooms[subset] = macs * radix + toll
-        return room
-
-    def _rows_of(self, subset: int) -> list[_Row]:
-        rows = self._rows.get(subset)
-        if rows is None:
-            most = inf
-            if self._by_cost:
-                most = self._room(subset) // self.problem.chains.radix * (1 + SLACK) + 1
-            splits = self.problem.splits.of(
-                subset, most, self._budget * (1 + SLACK), cheapest_first=self._by_cost
-            )
-            rows = self._rows[subset] = [self._row(split) for split in splits]
-        return rows
-
-    def _row(self, split: Split) -> _Row:
-        problem, splits = self.problem, self.problem.splits
-        useful = n_values = 0
-        for half in (split.left, split.right):
-            # A loop over no index of a value below moves nothing and makes nothing smaller.
-            if not problem.is_view(half) or problem.temporary is not None:
-                useful |= splits.below[half]
-            n_values += max(half.bit_count() - 1, 0) + (half & ~problem.views).bit_count()
-        left, right = (
-            problem.chains.cost(at_least(splits.fewest[half])) for half in (split.left, split.right)
-        )
-        return _Row(split, left + right, right, useful, n_values)
-
-    def _nests(self, site: _Site, row: _Row) -> None:
+    def _nests(self, site: Site, row: Row) -> None:
         if self._by_groups:
             self._sets(site, row)
         else:
             self._nest(site, row, site.chain, ())
 
-    def _sets(self, site: _Site, row: _Row) -> None:
+    def _sets(self, site: Site, row: Row) -> None:
         """Places the halves inside every set of further loops, as far as only bytes count.
 
         What waits in a slot between two loops of one step may as well be made inside the inner
@@ -260,14 +161,13 @@ class Run:
             first.setdefault(self.problem.chains.indices[k], k)
         return tuple(first.values())
 
-    def _nest(self, site: _Site, row: _Row, inside: Chain, falls: tuple[int, ...]) -> None:
+    def _nest(self, site: Site, row: Row, inside: Chain, falls: tuple[int, ...]) -> None:
         """Places the halves inside these loops, and inside all longer nests.
 
         Two neighbouring loops with nothing in the slot between them can be swapped, so one of the
         two orders is enough; `falls` are the slots that must hold something.
         """
-        cost = inside.costs[row.split.union]
-        if cost + row.floor > site.room:
+        if self._cost(site, row, inside) + row.floor > site.room:
             return
         self._place(site, row, inside, falls)
         numbers = inside.numbers
@@ -291,24 +191,24 @@ class Run:
         return loops
 
     def _pins(self, outer: int, inner: int) -> bool:
-        """Whether an operand that is summed first is made between these loops once swapped."""
-        if not self.problem.reduced:
+        """Whether an operand is made between these loops once they are swapped."""
+        if not self.problem.pinned:
             return False
         one, other = self.problem.chains.indices[outer], self.problem.chains.indices[inner]
-        return any(mask & other and not mask & one for mask in self.problem.reduced)
+        return any(mask & other and not mask & one for mask in self.problem.pinned)
 
-    def _place(self, site: _Site, row: _Row, inside: Chain, falls: tuple[int, ...]) -> None:
+    def _place(self, site: Site, row: Row, inside: Chain, falls: tuple[int, ...]) -> None:
         """Makes the halves at every level that leaves bytes enough."""
-        cost = inside.costs[row.split.union]
+        cost = self._cost(site, row, inside)
         # A label without escapes that is no dearer leaves only lower ones of interest.
-        most = self._most(site, cost + row.floor)
+        most = site.most(cost + row.floor)
         left, right = self._places(row.split.left, inside), self._places(row.split.right, inside)
         if site.own + left[0][1] + right[0][1] > most:
             return
         temporary = 0
         if self._is_priced:
             temporary, toll = self._prices(site, row.split, inside)
-            cost += toll
+            cost += toll if site.once else toll * self.problem.iterations
             if cost + row.floor > site.room:
                 return
         for place in left:
@@ -317,7 +217,7 @@ class Run:
                     break
                 self._join(site, row, inside, falls, (cost, temporary), (place, other))
 
-    def _prices(self, site: _Site, split: Split, inside: Chain) -> tuple[int, int]:
+    def _prices(self, site: Site, split: Split, inside: Chain) -> tuple[int, int]:
         """The temporary bytes and the toll of a product inside these loops."""
         problem, n_around = self.problem, len(site.chain.numbers)
         key = split.left, split.right, inside.number, n_around
@@ -347,7 +247,8 @@ class Run:
         if not half & (half - 1):
             while level and not groups[level - 1] & mask:
                 level -= 1
-            return [(level, inside.prefixes[level].sizes[mask], None)]
+            outer = inside.prefixes[level]
+            return [(level, outer.sizes[mask], outer)]
         places: list[_Place] = [(level, inside.sizes[mask], inside)]
         # Outside a loop over what it sums itself it would be added up once per trip.
         while level and not groups[level - 1] & splits.below[half] & ~mask:
@@ -356,10 +257,19 @@ class Run:
             places.append((level, outer.sizes[mask], outer))
         return places
 
+    def _made(self, site: Site, half: int, chain: Chain | None) -> list[Label]:
+        """The ways to make a half of a site's value inside a chain."""
+        if chain is None:
+            return [OPERAND]
+        if not half & (half - 1):
+            return [self.problem.read(half, chain)]
+        once = site.once or (not chain.level and not half & self.problem.changing)
+        return self.labels(half, chain, once)
+
     def _join(
         self,
-        site: _Site,
-        row: _Row,
+        site: Site,
+        row: Row,
         inside: Chain,
         falls: tuple[int, ...],
         prices: tuple[int, int],
@@ -369,10 +279,10 @@ class Run:
         (left_level, left_held, left_chain), (right_level, right_held, right_chain) = places
         (cost, temporary), split = prices, row.split
         room = site.room - cost
-        left = [OPERAND] if left_chain is None else self.labels(split.left, left_chain)
+        left = self._made(site, split.left, left_chain)
         if not left or (left[0].cost + row.rest > room and self._by_cost):
             return
-        right = [OPERAND] if right_chain is None else self.labels(split.right, right_chain)
+        right = self._made(site, split.right, right_chain)
         self.effort.n_ways += len(left) * len(right)
         least = site.own + temporary + left_held + right_held
         levels, opens = (left_level, right_level), inside.numbers[len(site.chain.numbers) :]
@@ -392,30 +302,4 @@ class Run:
                 items.sort()
                 if not falls or {item[0] for item in items}.issuperset(falls):
                     made = Made(split.left, opens, self._by_groups, levels, (a, b))
-                    self._keep(site, cost + total, items, temporary, made)
-
-    def _keep(self, site: _Site, cost: int, items: list[Item], temporary: int, made: Made) -> None:
-        """Counts the bytes of one way, and keeps it if it is within the budget and new."""
-        n_around, own = site.n_around, site.own
-        held = peak = outer = n_escapes = 0
-        stored = False
-        for level, rise, size in items:
-            if level < n_around:
-                n_escapes += 1
-                outer += size
-                continue
-            # The value is there once the slot before its first loop is filled.
-            if level > n_around and not stored:
-                held += own
-                stored = True
-            held += size
-            peak = max(peak, held - rise)
-        peak = max(peak, held + (0 if stored else own) + temporary)
-        if peak + outer > self._most(site, cost):
-            return
-        escapes = tuple(items[:n_escapes])
-        known = site.found.get((peak, escapes))
-        if known is None or cost < known.cost:
-            site.found[peak, escapes] = Label(cost, peak, outer, escapes, made)
-            if not escapes:
-                site.note(cost, peak, by_cost=self._by_cost)
+                    site.keep(cost + total, items, temporary, made)
