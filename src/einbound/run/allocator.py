@@ -127,11 +127,11 @@ class Allocator:
         if capacity_bytes >= self.capacity_bytes:
             return
         self.capacity_bytes = capacity_bytes
-        living = [place for place in self.places.values() if place is not None]
-        # What lies above the top stays until it is freed, and shortens the rest.
-        top, above = capacity_bytes + SLACK_BYTES, -1
-        while above != (above := sum(max(stop - max(start, top), 0) for start, stop in living)):
-            top = max(capacity_bytes + SLACK_BYTES - above, 0)
+        # What reaches above the top stays until it is freed, and shortens the rest.
+        top = capacity_bytes + SLACK_BYTES
+        for start, stop in sorted((place for place in self.places.values() if place), reverse=True):
+            if stop > top:
+                top = max(top - (stop - start), 0)
         self.top = min(top, self.top)
         self._small_pages(self.top)
         for start, stop in self.holes:
