@@ -43,7 +43,12 @@ class Chains:
     """
 
     def __init__(
-        self, network: Network, itemsize: int, cuts: Iterable[Cut], most_toll: int | None
+        self,
+        network: Network,
+        itemsize: int,
+        cuts: Iterable[Cut],
+        most_toll: int | None,
+        repeats: int,
     ) -> None:
         """The chains.
 
@@ -52,6 +57,7 @@ class Chains:
             itemsize: Bytes per element.
             cuts: The loops to choose from.
             most_toll: Toll of all products at most; None: their calls are counted instead.
+            repeats: How often a call counts at most.
         """
         self.extents = network.extents
         self.itemsize = itemsize
@@ -69,7 +75,7 @@ class Chains:
             self.finest[cut.index] = min(self.finest.get(cut.index, cut.width), cut.width)
         self.counts_calls = most_toll is None
         if most_toll is None:
-            most_toll = (len(network.inputs) - 1) * prod(most.values())
+            most_toll = (len(network.inputs) - 1) * prod(most.values()) * repeats
         self.radix = most_toll + 1
         self.n_chains = 0
         self.root = Chain(self, None, ())

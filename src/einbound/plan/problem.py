@@ -27,6 +27,7 @@ class Instant:
         around: The loops around the whole production of the value, outermost first.
         opens: The loops it opens itself, outermost first.
         halves: The operands below each half, as masks of operands.
+        evaluations: How often it counts: once, or with every evaluation.
     """
 
     left: int
@@ -35,6 +36,7 @@ class Instant:
     around: tuple[Cut, ...]
     opens: tuple[Cut, ...]
     halves: tuple[int, int]
+    evaluations: int
 
 
 #: Bytes that one product needs beside its operands and its value. They may depend on which loops
@@ -47,9 +49,10 @@ class Toll:
     """What decides between plans of equal multiply-adds: the least of it, summed over products.
 
     Attributes:
-        price: Of one product, all its trips together. It depends on the order of loops at most
-            through where a streamed operand is read. No loop lowers it: a plan of the fewest
-            multiply-adds without loops is taken to have the least.
+        price: Of one product, all its trips together, in all evaluations if these matter. It
+            depends on the order of loops at most through where a streamed operand is read. No
+            loop lowers it: a plan of the fewest multiply-adds without loops is taken to have the
+            least.
         most: What a price is at most; a larger one counts as this. 0: there is no price, and the
             lowest peak decides.
     """
@@ -129,9 +132,9 @@ class Problem:
             for cut in self.options
             if used >> cut.index & 1 and (cut.width < extents[cut.index] or self.pinned)
         ]
-        n_steps = len(self.network.inputs) - 1
-        most = None if self.toll is None else n_steps * self.toll.most * max(self.iterations, 1)
-        return Chains(self.network, self.itemsize, cuts, most)
+        repeats = self.iterations if self.changing else 1
+        most = None if self.toll is None else (len(self.network.inputs) - 1) * self.toll.most
+        return Chains(self.network, self.itemsize, cuts, most, repeats)
 
     @cached_property
     def splits(self) -> Splits:
@@ -160,7 +163,7 @@ class Problem:
         return Label(0, peak, 0, (), None)
 
     @cached_property
-    def prices(self) -> dict[tuple[int, int, int, int], tuple[int, int]]:
+    def prices(self) -> dict[tuple[int, int, int, int, int], tuple[int, int]]:
         """Temporary bytes and tolls that are known; filled by whoever searches."""
         return {}
 

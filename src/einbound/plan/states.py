@@ -208,7 +208,7 @@ class Run:
         temporary = 0
         if self._is_priced:
             temporary, toll = self._prices(site, row.split, inside)
-            cost += toll if site.once else toll * self.problem.iterations
+            cost += toll
             if cost + row.floor > site.room:
                 return
         for place in left:
@@ -220,14 +220,15 @@ class Run:
     def _prices(self, site: Site, split: Split, inside: Chain) -> tuple[int, int]:
         """The temporary bytes and the toll of a product inside these loops."""
         problem, n_around = self.problem, len(site.chain.numbers)
-        key = split.left, split.right, inside.number, n_around
+        evaluations = 1 if site.once else problem.iterations
+        key = split.left, split.right, inside.number, n_around, evaluations
         prices = problem.prices.get(key)
         if prices is None:
             carried = problem.splits.carried
             cuts = tuple(problem.chains.cuts[k] for k in inside.numbers)
             halves = split.left, split.right
             masks = carried[halves[0]], carried[halves[1]], carried[halves[0] | halves[1]]
-            instant = Instant(*masks, cuts[:n_around], cuts[n_around:], halves)
+            instant = Instant(*masks, cuts[:n_around], cuts[n_around:], halves, evaluations)
             prices = problem.prices[key] = problem.price(instant)
         return prices
 
