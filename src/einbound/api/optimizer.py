@@ -113,7 +113,7 @@ class Optimizer:
                 f"memory_limit={memory_limit!r} was given beside an Optimizer; it counts elements "
                 "of one intermediate; give einbound.Optimizer(memory_limit=...) in bytes instead"
             )
-        network = _network(inputs, output, size_dict)
+        network = network_of(inputs, output, size_dict)
         if len(network.inputs) == 1:
             return [(0,)]
         found = _found(network, self.dtype.itemsize, self._room, self.effort, "path")
@@ -136,7 +136,7 @@ class Optimizer:
             BackendError: cotengra is not installed.
             BudgetError: No such tree fits.
         """
-        network = _network(inputs, output, size_dict)
+        network = network_of(inputs, output, size_dict)
         tree = _cotengra_tree()(inputs, output, size_dict)
         nodes = list(tree.gen_leaves())
         if len(nodes) == 1:
@@ -173,7 +173,7 @@ def _again(limits: Limits, dtype: np.dtype[Any], effort: Effort) -> Optimizer:
     return Optimizer(limits.memory_bytes, limits.workspace_bytes, dtype, effort=effort)
 
 
-def _network(inputs: Sequence[Labels], output: Labels, sizes: Mapping[Any, int]) -> Network:
+def network_of(inputs: Sequence[Labels], output: Labels, sizes: Mapping[Any, int]) -> Network:
     """The network, its indices numbered as `sizes` lists them: sets have no order of their own."""
     used = {label for term in inputs for label in term}
     labels = tuple(label for label in sizes if label in used)

@@ -167,11 +167,11 @@ class Hunt:
         allowance = self.allowance(held)
         # Beside the result, what every product but the last one must leave free.
         short = 0 if allowance is None else allowance.short_bytes
-        last = held.terms.keep
+        every = (1 << len(self.network.inputs)) - 1
 
         def temporary(instant: Instant) -> int:
-            free = short if instant.value != last else 0
-            return held.temporary_bytes(instant) + free
+            is_last = instant.halves[0] | instant.halves[1] == every
+            return held.temporary_bytes(instant) + (0 if is_last else short)
 
         found = exact_search(
             held.sliced,
