@@ -21,7 +21,7 @@ import einbound as eb
 from einbound.api.optimize import chosen_effort, chosen_path
 from einbound.api.optimizer import network_of
 from einbound.plan.effort import Effort
-from einbound.plan.foreign import Candidate, Hunt, Room
+from einbound.plan.foreign import Hunt, Room
 from einbound.plan.held import Held
 from einbound.plan.masks import Steps
 from hash_seeds import printed_under_hash_seeds
@@ -235,21 +235,30 @@ def test_gathered_slices_are_counted(cut: str) -> None:
     assert modelled <= 3 * (held.operand_bytes + rise)
 
 
-def test_slices_run_in_the_order_that_was_counted() -> None:
-    tree = eb.Optimizer("500 kB").search(*split(LADDER), SIZES)
-    assert tree.nslices > 1
-    found = hunt_of_ladder(Room(500_000))
-    n, number = 3, {leaf: k for k, leaf in enumerate(tree.gen_leaves())}
+@pytest.mark.parametrize("seed", range(8))
+def test_trees_run_in_the_order_that_was_counted(seed: int) -> None:
+    text, sizes = mixed_case(seed)
+    args = (*split(text), {label: sizes[label] for label in sizes if label in text})
+    network = network_of(*args)
+    whole = hunt(network, Room(10**12)).unsliced()
+    held = Held(network, 8).operand_bytes
+    for limit in (whole.reading.peak_bytes, (whole.reading.peak_bytes + held) // 2):
+        found = hunt(network, Room(limit)).sliced()
+        if found.over_bytes:
+            continue
+        tree = eb.Optimizer(limit).search(*args)
+        assert executed(tree) == found.steps
+        assert tree.total_flops() == found.macs
+
+
+def executed(tree: Any) -> Steps:
+    """The products of a tree as cotengra runs them."""
+    number = {leaf: k for k, leaf in enumerate(tree.gen_leaves())}
     steps = []
     for product, left, right in tree.traverse():
         steps.append((number[left], number[right]))
-        number[product] = n + len(steps) - 1
-    assert tuple(steps) == found.steps
-    assert tree.total_flops() == found.macs
-
-
-def hunt_of_ladder(room: Room) -> Candidate:
-    return hunt(network_of(*split(LADDER), SIZES), room).sliced()
+        number[product] = tree.N + len(steps) - 1
+    return tuple(steps)
 
 
 # what libraries see -------------------------------------------------------------------------
