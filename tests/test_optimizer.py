@@ -21,7 +21,7 @@ import einbound as eb
 from einbound.api.optimize import chosen_effort, chosen_path
 from einbound.api.optimizer import network_of
 from einbound.plan.effort import Effort
-from einbound.plan.foreign import Hunt, Room
+from einbound.plan.foreign import NEAR, Hunt, Room
 from einbound.plan.held import Held
 from einbound.plan.masks import Steps
 from hash_seeds import printed_under_hash_seeds
@@ -107,6 +107,24 @@ def test_no_order_that_fits_has_fewer_macs(seed: int, kind: str, share: float) -
     if fitting:
         assert found.macs == min(fitting)
     assert room.over_bytes(held.read(found.steps)) == found.over_bytes
+
+
+@given(SEEDS, st.floats(0, 1))
+@settings(max_examples=30)
+def test_no_slices_that_fit_are_much_better(seed: int, share: float) -> None:
+    rng = random.Random(seed)
+    network = random_network(rng, rng.randint(2, 4), rng.randint(2, 5))
+    n = len(network.inputs)
+    read = []
+    for cut in range(1 << len(network.extents)):
+        held = Held(network, 8, cut)
+        every = {held.ordered(steps) for steps in every_tree(tuple(range(n)), n)}
+        read += [(held.read(steps).peak_bytes, held.macs(steps)) for steps in every]
+    limit = int(min(read)[0] + share * (max(read)[0] - min(read)[0]))
+    fewest = min(macs for peak, macs in read if peak <= limit)
+    found = hunt(network, Room(limit)).sliced()
+    assert found.over_bytes == 0
+    assert fewest <= found.macs <= NEAR * fewest
 
 
 @given(SEEDS)

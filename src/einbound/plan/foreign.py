@@ -18,7 +18,9 @@ from einbound.plan.problem import Instant
 from einbound.plan.splits import N_OPERANDS
 
 #: Sets of cut indices that are tried before indices are cut one by one.
-N_CUTS = 64
+N_CUTS = 48
+#: Multiple of a bound on multiply-adds from which on no better cuts are looked for.
+NEAR = 1.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ class Candidate:
     over_bytes: int
 
     @property
-    def key(self) -> tuple[int, int, int]:
-        """What candidates that fit are compared by: macs, number of cuts, peak."""
-        return self.macs, self.cut.bit_count(), self.reading.peak_bytes
+    def rank(self) -> tuple[int, int, int, int]:
+        """What candidates are compared by: bytes over, macs, number of cuts, peak."""
+        return self.over_bytes, self.macs, self.cut.bit_count(), self.reading.peak_bytes
 
 
 @dataclass(frozen=True)
@@ -91,29 +93,22 @@ class Hunt:
         """The same where indices may be cut to single elements around the whole order.
 
         Sets of cuts are taken up by the fewest multiply-adds that they cost without a limit,
-        which no further cut lowers.
+        which no further cut lowers, until none can be much better than what fits.
         """
-        best = nearest = self.under(0)
-        for cut in self.cuts() if self.is_small and best.over_bytes else ():
-            made = self.under(cut)
-            nearest = min(nearest, made, key=lambda one: one.over_bytes)
-            if not made.over_bytes:
-                return made
-        return self.dive(nearest)
-
-    def cuts(self) -> Iterator[int]:
-        """Sets of indices to cut, those that cost the fewest multiply-adds first."""
-        heap = [(0, 1 << i, False) for i in self.cuttable]
-        for _ in range(N_CUTS):
-            while heap and not heap[0][2]:
-                _, cut, _ = heappop(heap)
+        best, n_tried = self.under(0), 0
+        heap = [(self.floor(0), 1 << i, False) for i in self.cuttable] if self.is_small else []
+        while heap and n_tried < N_CUTS:
+            floor, cut, is_known = heappop(heap)
+            if not best.over_bytes and best.macs <= NEAR * floor:
+                break
+            if not is_known:
                 heappush(heap, (self.floor(cut), cut, True))
-            if not heap:
-                return
-            macs, cut, _ = heappop(heap)
-            yield cut
+                continue
+            n_tried += 1
+            best = min(best, self.under(cut), key=lambda one: one.rank)
             for further in self.further(cut):
-                heappush(heap, (macs, further, False))
+                heappush(heap, (floor, further, False))
+        return self.dive(best)
 
     def dive(self, made: Candidate) -> Candidate:
         """Cuts one index after another, each time the one that buys room at the least cost."""
@@ -123,7 +118,7 @@ class Hunt:
             useful = [one for one in deeper if one.over_bytes < here.over_bytes]
             if not useful:
                 return made
-            made = min(useful, key=lambda one: (_price(here, one), one.key))
+            made = min(useful, key=lambda one: (_price(here, one), one.rank))
         return made
 
     @cached_property
@@ -157,7 +152,7 @@ class Hunt:
         """The best order under some cuts: one that fits, else the one that is least over."""
         held = Held(self.network, self.itemsize, cut)
         made = [self.read(held, steps) for steps in self.orders(held)]
-        return min(made, key=lambda one: (one.over_bytes, one.key))
+        return min(made, key=lambda one: one.rank)
 
     def orders(self, held: Held) -> Iterator[Steps]:
         """Orders to choose from; the exact one within the limits where there is one."""
