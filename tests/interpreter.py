@@ -36,7 +36,7 @@ class Interpreter:
     alive: dict[int, int] = field(default_factory=dict)
 
     def run(self) -> Interpreter:
-        if self.tree.steps or self.tree.reduced[0]:
+        if self.tree.steps or self.tree.stored[0]:
             self.produce(self.tree.root, {})
         return self
 
@@ -62,7 +62,7 @@ class Interpreter:
         tree, found = self.tree, []
         for child in tree.children(value):
             if child < tree.n_operands:
-                if tree.reduced[child] and len(tree.inside[child]) == level:
+                if tree.stored[child] and len(tree.inside[child]) == level:
                     found.append(child)
                 continue
             if tree.level(child) == level:

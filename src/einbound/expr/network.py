@@ -33,6 +33,7 @@ class Network:
         inputs: The distinct indices of each operand, in the order of their first axes.
         output: The indices of the result, in order.
         accesses: How each operand's array maps to its indices.
+        streamed: The operands that are not in memory; their blocks are read when they are needed.
     """
 
     labels: tuple[Hashable, ...]
@@ -40,6 +41,7 @@ class Network:
     inputs: tuple[tuple[int, ...], ...]
     output: tuple[int, ...]
     accesses: tuple[Access, ...]
+    streamed: frozenset[int] = frozenset()
 
     def size(self, indices: tuple[int, ...] | frozenset[int]) -> int:
         """Number of elements of an array that carries `indices`."""
@@ -53,7 +55,8 @@ class Network:
     @property
     def is_view(self) -> bool:
         """Whether the result is one operand with its axes permuted, so that nothing is computed."""
-        return len(self.inputs) == 1 and len(self.inputs[0]) == len(self.output)
+        is_one = len(self.inputs) == 1 and not self.streamed
+        return is_one and len(self.inputs[0]) == len(self.output)
 
     def name(self, indices: tuple[int, ...]) -> str:
         """The labels of `indices` as text: joined if all labels are one letter, else by commas."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from einbound.expr.network import Network
-from einbound.plan.masks import Steps, Terms, bits, carried_masks
+from einbound.plan.masks import Steps, Terms, bits, carried_masks, mask_of
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Price, Space
 from einbound.plan.rate import ADDED_BYTE_SECONDS, Shape
 from einbound.plan.tree import Cut, Tree
-from einbound.step.pricing import TOUCH_BYTE_SECONDS
+from einbound.step.pricing import READ_BYTE_SECONDS, READ_SECONDS, TOUCH_BYTE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,15 @@ class Frame:
         ]
         self.full = [itemsize * terms.sizes[mask] for mask in self.carried]
         self._once: dict[tuple[int, tuple[Cut, ...]], float] = {}
-        # Operands are views; one whose private indices are summed first is a value of its own.
+        # Operands are views; one that is summed first, or not in memory, is a value of its own.
         self.stored = [
-            len(bits(terms.masks[k])) < len(indices) for k, indices in enumerate(network.inputs)
+            k in network.streamed or len(bits(terms.masks[k])) < len(indices)
+            for k, indices in enumerate(network.inputs)
         ] + [True] * len(steps)
+        # Of operands that are not in memory, the bytes that one reading of all of it brings.
+        self.streamed = {
+            k: itemsize * terms.sizes[mask_of(network.inputs[k])] for k in network.streamed
+        }
         self.useful = [self._useful(left, right) for left, right in steps]
 
     def _useful(self, left: int, right: int) -> int:
@@ -114,6 +119,14 @@ class Frame:
                 size = size // self.extents[cut.index] * cut.width
         return size
 
+    def window(self, value: int, cuts: tuple[Cut, ...]) -> int:
+        """Bytes of a streamed operand that one trip reads."""
+        size, mask = self.streamed[value], self.carried[value]
+        for cut in cuts:
+            if mask >> cut.index & 1:
+                size = size // self.extents[cut.index] * cut.width
+        return size
+
     def macs(self, inside: list[tuple[Cut, ...]]) -> int:
         """Multiply-adds over all trips of placed loops."""
         total = 0
@@ -149,7 +162,7 @@ class Frame:
 
     def _tally(self, nests: Nests, inside: list[tuple[Cut, ...]]) -> tuple[int, float]:
         """Products that run, and seconds that they take."""
-        n_calls, seconds = 0, 0.0
+        n_calls, seconds = 0, self._read_seconds(inside)
         for step, shape in enumerate(self.shapes):
             value = self.n + step
             cuts = inside[value]
@@ -171,6 +184,18 @@ class Frame:
                 added = self.size(value, cuts)
                 seconds += (calls - firsts) * added * ADDED_BYTE_SECONDS
         return n_calls, seconds
+
+
+    def _read_seconds(self, inside: list[tuple[Cut, ...]]) -> float:
+        """Seconds to read the operands that are not in memory, over all trips."""
+        seconds = 0.0
+        for value in self.streamed:
+            calls = 1
+            for cut in inside[value]:
+                calls *= -(-self.extents[cut.index] // cut.width)
+            once = READ_SECONDS + self.window(value, inside[value]) * READ_BYTE_SECONDS
+            seconds += calls * once
+        return seconds
 
 
 class _Walk:
@@ -204,6 +229,9 @@ class _Walk:
         for value in range(frame.n):
             if frame.stored[value]:
                 self.peaks[value] = frame.size(value, self.inside[value])
+            if value in frame.streamed:
+                window = frame.window(value, self.inside[value])
+                self.peaks[value] += min(window, self.buffer_bytes)
         for step in range(len(frame.steps)):
             self._produce(step)
         return Space(self.peaks[-1], self.workspace)

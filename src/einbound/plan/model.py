@@ -87,7 +87,7 @@ class Count:
         peaks: dict[int, int] = {}
         escapes: dict[int, dict[int, list[Item]]] = {}
         for value in range(tree.n_operands):
-            peaks[value] = self.size_bytes(value, tree.inside[value]) if tree.reduced[value] else 0
+            peaks[value] = self.size_bytes(value, tree.inside[value]) if tree.stored[value] else 0
             escapes[value] = {}
         for step in range(len(tree.steps)):
             value = tree.n_operands + step
@@ -106,7 +106,7 @@ class Count:
         inside, outer = tree.inside[value], len(tree.around(value))
         waiting: dict[int, list[Item]] = {}
         for child in tree.steps[step]:
-            if child >= tree.n_operands or tree.reduced[child]:
+            if child >= tree.n_operands or tree.stored[child]:
                 level = tree.level(child)
                 held = self.size_bytes(child, inside[:level])
                 waiting.setdefault(level, []).append(Item(child, peaks[child], held))

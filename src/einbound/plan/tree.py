@@ -165,10 +165,14 @@ class Tree:
         return tuple(carried)
 
     @cached_property
-    def reduced(self) -> tuple[bool, ...]:
-        """For each operand, whether it has an index that is summed before it is read."""
+    def stored(self) -> tuple[bool, ...]:
+        """For each operand, whether it is brought to a cell before it is read.
+
+        So it is if an index of it is summed first, and if it is not in memory.
+        """
         return tuple(
-            len(self.carried[k]) < len(indices) for k, indices in enumerate(self.network.inputs)
+            k in self.network.streamed or len(self.carried[k]) < len(indices)
+            for k, indices in enumerate(self.network.inputs)
         )
 
     @cached_property
@@ -196,7 +200,7 @@ class Tree:
     def level(self, value: int) -> int:
         """How many loops around its reader are open when `value` is produced.
 
-        An operand that is summed first is produced as far out as its indices allow.
+        An operand that is stored is produced as far out as its indices allow.
         """
         if value < self.n_operands:
             return len(self.inside[value])

@@ -191,7 +191,7 @@ class _Lowering:
 
     def _read(self, value: int) -> int:
         """The cell from which the innermost trip reads `value`."""
-        plain = value < self.tree.n_operands and not self.tree.reduced[value]
+        plain = value < self.tree.n_operands and not self.tree.stored[value]
         return self._window(value if plain else self.made[value])
 
     def _window(self, cell: int) -> int:

@@ -18,6 +18,10 @@ ACCUMULATE_BYTES = 512 * 1024
 EINSUM_BUFFER_ELEMENTS = 8192
 
 CALL_SECONDS = 1.5e-6
+#: Per byte of an operand that is not in memory, and per request for a block of it: a solid-state
+#: disk through a file system, asked by a Python function. No more than an order of magnitude.
+READ_BYTE_SECONDS = 1e-9
+READ_SECONDS = 50e-6
 ITEM_SECONDS = 18e-9
 #: Of a product whose arrays pass the second-level cache, seconds per byte beside the arithmetic;
 #: the same once they pass a share of the third; and the least per byte there (6400 x 6400 x 4).
