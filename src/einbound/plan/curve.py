@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from einbound.expr.network import Network
 from einbound.plan.exact import N_STATES, Search, collector_off, ladder, least_peak
-from einbound.plan.problem import Problem, Temporary, options_of
+from einbound.plan.model import Count
+from einbound.plan.problem import Problem, Temporary
 from einbound.plan.states import Effort
 from einbound.plan.tree import Cut, Tree
 
@@ -63,7 +64,7 @@ def frontier(
 
     Law: it equals the staircase of all programs (tests/test_exact.py).
     """
-    options = options_of(network, {i: (n,) for i, n in batch_counts.items()})
+    options = tuple(balanced(i, network.extents[i], n) for i, n in batch_counts.items())
     return frontier_of(
         network,
         itemsize,
@@ -94,25 +95,67 @@ def frontier_of(
         return _staircase(Search(problem, Effort(effort), n_deep))
 
 
+def balanced(index: int, extent: int, n_slices: int) -> Cut:
+    """The loop over an index in so many slices, whose extents differ by one at most.
+
+    Where equal slices and a shorter last one make as many trips, it is these.
+
+    Args:
+        index: Number of the index.
+        extent: Its elements.
+        n_slices: At least 1; at most the extent, unless that is 0.
+    """
+    width = max(-(-extent // n_slices), 1)
+    if -(-extent // width) == n_slices or extent == 0:
+        return Cut(index, width)
+    small, n_large = divmod(extent, n_slices)
+    return Cut.between(index, tuple(k * small + min(k, n_large) for k in range(n_slices + 1)))
+
+
+def workspace_bytes(tree: Tree, itemsize: int) -> int:
+    """Most bytes of intermediates alive at once, the result not counted."""
+    if not tree.steps:
+        return 0
+    slots, step = Count(tree, itemsize).slots, len(tree.steps) - 1
+    held = peak = 0
+    for depth in range(len(tree.inside[tree.root]) + 1):
+        for item in slots[step, depth]:
+            peak = max(peak, held + item.peak_bytes)
+            held += item.held_bytes
+    return peak
+
+
 def _staircase(search: Search) -> Frontier:
     """Points from the right: each run gives all of them up to its bound on multiply-adds."""
-    last = search.least_peak().found
+    floor, most = _least(search)
     budget = min(label.peak for label in search.plain)
     points: list[Point] = []
     factors = ladder()
-    while budget >= last.peak_bytes and not search.effort.spent:
-        bound = min(int(search.fewest * next(factors)), last.macs)
-        labels = search.run(bound, budget)
+    while budget >= floor and not search.effort.spent:
+        bound = int(search.fewest * next(factors))
+        labels = search.run(bound if most is None else min(bound, most), budget)
         if search.effort.spent:
             break
         for label in sorted(labels, key=lambda one: (one.cost, one.peak)):
             if label.peak <= budget:
                 points.append(Point(label.peak, search.macs(label), search.problem.tree(label)))
                 budget = label.peak - 1
-    return Frontier(tuple(_thinned(points)), not search.effort.spent)
+    return Frontier(thinned(points), budget < floor)
 
 
-def _thinned(points: list[Point]) -> list[Point]:
-    """Of points with equal multiply-adds the lowest, by rising peak."""
-    by_macs = {point.macs: point for point in sorted(points, key=lambda p: -p.peak_bytes)}
-    return sorted(by_macs.values(), key=lambda point: point.peak_bytes)
+def _least(search: Search) -> tuple[int, int | None]:
+    """Bytes that every plan needs, and multiply-adds of one that needs no more, if known."""
+    # Points from the right are worth more than the proof where they end.
+    part = Search(search.problem, Effort(max(search.effort.most // 4, 1)), search.n_deep)
+    least = part.least_peak()
+    search.effort.spend(part.effort)
+    return least.lower_bound_bytes, least.found.macs if least.found.exhausted else None
+
+
+def thinned(points: Iterable[Point]) -> tuple[Point, ...]:
+    """The points that none of the others beats, by rising peak."""
+    kept: list[Point] = []
+    for point in sorted(points, key=lambda p: (p.peak_bytes, p.macs)):
+        if not kept or point.macs < kept[-1].macs:
+            kept.append(point)
+    return tuple(kept)
