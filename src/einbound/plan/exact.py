@@ -345,6 +345,7 @@ class Search:
         problem = self.problem
         bound = int(problem.splits.needs[-1] * (1 - 1e-12))
         result = problem.chains.root.sizes[problem.splits.carried[-1]]
+        result = result if problem.counts_result else 0
         excess = max(bound - result, result // 16, problem.itemsize)
         budget = bound
         while True:

@@ -11,7 +11,7 @@ import numpy as np
 from einbound.expr.network import Network
 from einbound.plan.chains import Chain, Chains
 from einbound.plan.labels import Label, Made
-from einbound.plan.masks import Terms, bits, mask_of
+from einbound.plan.masks import Steps, Terms, bits, mask_of
 from einbound.plan.splits import Splits, subset_masks
 from einbound.plan.tree import Cut, Tree
 
@@ -83,6 +83,8 @@ class Problem:
         persistent_only: No loops at values with a volatile operand below.
         streamed: The operands that are read slice by slice, as far out as their indices allow. A
             slice is held, and while it is made it is there a second time.
+        order: The only order that is admitted; None: every one.
+        counts_result: Whether the result takes bytes; else all else is counted without it.
     """
 
     network: Network
@@ -95,6 +97,8 @@ class Problem:
     iterations: int = 1
     persistent_only: bool = False
     streamed: frozenset[int] = frozenset()
+    order: Steps | None = None
+    counts_result: bool = True
 
     @cached_property
     def terms(self) -> Terms:
@@ -143,12 +147,12 @@ class Problem:
         _, carried = subset_masks(terms)
         n_bytes = np.array([float(root.least[mask]) for mask in carried.tolist()])
         n_bytes[[1 << k for k in bits(self.views)]] = 0.0
-        n_bytes[-1] = float(root.sizes[int(carried[-1])])
+        n_bytes[-1] = float(root.sizes[int(carried[-1])]) if self.counts_result else 0.0
         weights = None
         if self.changing and self.iterations > 1:
             subsets = np.arange(len(n_bytes))
             weights = np.where(subsets & self.changing, float(self.iterations), 1.0)
-        return Splits(terms, n_bytes, weights, connected=self.connected)
+        return Splits(terms, n_bytes, weights, connected=self.connected, order=self.order)
 
     def is_view(self, subset: int) -> bool:
         """Whether a subset is one operand that is read as it is."""

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from einbound.plan.masks import Terms
+from einbound.plan.masks import Steps, Terms
 
 #: Relative error that bounds may have.
 SLACK = 1e-12
@@ -79,7 +79,13 @@ class Splits:
     """
 
     def __init__(
-        self, terms: Terms, least_bytes: Floats, weights: Floats | None, *, connected: bool
+        self,
+        terms: Terms,
+        least_bytes: Floats,
+        weights: Floats | None,
+        *,
+        connected: bool,
+        order: Steps | None = None,
     ) -> None:
         """Fills the tables.
 
@@ -88,6 +94,7 @@ class Splits:
             least_bytes: Fewest bytes that each subset's value can have; 0 for a view.
             weights: How often each subset's multiply-adds count at least; None: once.
             connected: Leave out products of halves that share no index, if that is possible.
+            order: The only order that is admitted; None: every one.
         """
         self.n = n = len(terms.masks)
         assert n <= N_OPERANDS, f"tables are for at most {N_OPERANDS} operands, not {n}"
@@ -102,6 +109,7 @@ class Splits:
         admitted = reached if self.connected else None
         fewest, needs = np.zeros(1 << n), least_bytes.copy()
         product = _Products(terms.sizes.extents)
+        halves = None if order is None else _halves(n, order)
         for size in range(2, n + 1):
             layer = _fill(
                 _pattern(n, size),
@@ -113,6 +121,7 @@ class Splits:
                 weights,
                 below,
                 admitted,
+                halves,
             )
             self._layers[size] = layer
             fewest[layer.subsets] = layer.macs.min(axis=1)
@@ -200,6 +209,7 @@ def _fill(
     weights: Floats | None,
     below: Ints,
     admitted: NDArray[np.bool_] | None,
+    halves: Ints | None,
 ) -> _Layer:
     subsets, left = pattern
     right = subsets[:, None] ^ left
@@ -209,11 +219,24 @@ def _fill(
     if admitted is not None:
         shared = (below[left] & below[right]) != 0
         products[~(admitted[left] & admitted[right] & shared)] = np.inf
+    if halves is not None:
+        products[left != halves[subsets][:, None]] = np.inf
     macs = products + fewest[left] + fewest[right]
     together = (least_bytes[left] + least_bytes[right]) + least_bytes[subsets][:, None]
     need = np.maximum(together, np.maximum(needs[left], needs[right]))
     need[macs == np.inf] = np.inf
     return _Layer(subsets, left, products, macs, need)
+
+
+def _halves(n: int, order: Steps) -> Ints:
+    """Of every subset that an order makes, the half with its lowest operand; 0 of all others."""
+    halves = np.zeros(1 << n, dtype=np.int64)
+    made = [1 << k for k in range(n)]
+    for left, right in order:
+        made.append(made[left] | made[right])
+        lowest = made[-1] & -made[-1]
+        halves[made[-1]] = made[left] if made[left] & lowest else made[right]
+    return halves
 
 
 def _connected(n: int, below: Ints) -> NDArray[np.bool_]:

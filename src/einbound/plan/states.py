@@ -107,7 +107,7 @@ class Run:
 
     def _explore(self, subset: int, chain: Chain, once: bool) -> list[Label]:
         effort, carried = self.effort, self.problem.splits.carried
-        own, least = chain.sizes[carried[subset]], chain.least
+        own, least = self._own(subset, chain), chain.least
         if own > self._budget or effort.spent:
             return []
         effort.n_states += 1
@@ -121,6 +121,14 @@ class Run:
                 self._nests(site, row)
         kept = nondominated(list(site.found.values()), cost_matters=self._by_cost)
         return kept if self.bounds.n_kept is None else spread(kept, self.bounds.n_kept)
+
+    def _own(self, subset: int, chain: Chain) -> int:
+        """Bytes of the value itself."""
+        splits = self.problem.splits
+        is_result = subset == (1 << splits.n) - 1
+        if is_result and not self.problem.counts_result:
+            return 0
+        return chain.sizes[splits.carried[subset]]
 
     def _cost(self, site: Site, row: Row, inside: Chain) -> int:
         """Cost of a product inside these loops, without a toll."""
