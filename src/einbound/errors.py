@@ -53,6 +53,10 @@ class LimitError(EinboundError, ValueError):
     """A limit is no amount of memory; the message repeats it and says what is."""
 
 
+class PolicyError(EinboundError, ValueError):
+    """A field of a batch policy, or what one of its functions says, makes no sense."""
+
+
 class BudgetError(EinboundError, ValueError):
     """No plan that was found stays within the limit.
 

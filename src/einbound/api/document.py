@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import index as as_int
 from typing import Any
 
@@ -17,16 +17,19 @@ import numpy as np
 from einbound.api.limits import Limits
 from einbound.api.operands import Layout
 from einbound.api.planning import Made
+from einbound.api.rulebook import maybe_whole, proof_from, rules_data, rules_from, whole
 from einbound.api.setting import Out, Setting
 from einbound.errors import EinboundError, PlanError
 from einbound.expr.expression import Expression, parse, parse_interleaved
+from einbound.plan.effort import Proof
 from einbound.plan.tree import Cut, Tree
 from einbound.step.dtypes import check_casting
 from einbound.step.memory_order import check_order
 
 SCHEMA = "einbound.plan"
 VERSION = 2
-#: Versions that can be read; before the second, trips start at multiples of `batch_size`.
+#: Versions that can be read; before the second there are no rules and no proofs, and trips start
+#: at multiples of `batch_size`.
 READABLE = (1, 2)
 
 
@@ -38,6 +41,7 @@ class Loaded:
     tree: Tree
     buffer_bytes: int
     promised: dict[str, int]
+    proof: Proof
 
 
 def write_document(made: Made) -> str:
@@ -58,6 +62,8 @@ def write_document(made: Made) -> str:
             ],
             "levels": tree.levels,
             "buffer_bytes": made.executable.buffer_bytes,
+            "rules": None if made.setting.rules is None else rules_data(made.setting.rules),
+            "proof": asdict(made.proof),
             "promised": _promised(made),
         },
         indent=1,
@@ -86,7 +92,7 @@ def read_document(text: str) -> Loaded:
             "plan again, or use the einbound that wrote it"
         )
     try:
-        return _loaded(data)
+        return _loaded(data if data["version"] > 1 else {**data, "rules": None, "proof": None})
     except EinboundError as error:
         raise PlanError(f"the plan in the document is illegal: {error}") from error
     except KeyError as error:
@@ -107,7 +113,12 @@ def compare(loaded: Loaded, made: Made) -> None:
             raise PlanError(
                 f"the document promises {name} = {said}, its tree has {found} here; plan again"
             )
-    if not made.fits:
+    if made.proof.exhausted and made.weighed.macs < made.proof.bound_macs:
+        raise PlanError(
+            f"the document says that no plan has fewer than {made.proof.bound_macs} multiply-adds, "
+            f"its tree has {made.weighed.macs}; plan again"
+        )
+    if not made.keeps_limits:
         raise PlanError("the plan in the document does not keep its own limits; plan again")
 
 
@@ -185,10 +196,10 @@ def _loaded(data: dict[str, Any]) -> Loaded:
     setting = Setting(
         expression=_expression(data),
         layouts=tuple(_layout(each) for each in data["operands"]),
-        operand_bytes=_whole(data["operand_bytes"], "operand_bytes"),
+        operand_bytes=whole(data["operand_bytes"], "operand_bytes"),
         limits=Limits(
-            _maybe_whole(data["memory_limit"], "memory_limit"),
-            _maybe_whole(data["workspace_limit"], "workspace_limit"),
+            maybe_whole(data["memory_limit"], "memory_limit"),
+            maybe_whole(data["workspace_limit"], "workspace_limit"),
         ),
         dtype=None if data["dtype"] is None else np.dtype(data["dtype"]),
         order=check_order(data["order"]),
@@ -198,25 +209,27 @@ def _loaded(data: dict[str, Any]) -> Loaded:
         else Out(_layout(data["out"]), bool(data["out"]["overlaps"])),
     )
     network = setting.network()
+    setting = replace(setting, rules=rules_from(data["rules"], network))
     setting.dtypes()
     _check_operand_bytes(setting)
-    plain = Tree.from_path(network, [[_whole(k, "path") for k in e] for e in data["path"]])
+    plain = Tree.from_path(network, [[whole(k, "path") for k in e] for e in data["path"]])
     opens: list[tuple[Cut, ...]] = [()] * len(plain.steps)
     for loop in data["loops"]:
         cut = _cut(loop)
         network.extents[cut.index]
-        opens[_whole(loop["node"], "node")] += (cut,)
-    levels = tuple(_whole(level, "levels") for level in data["levels"])
+        opens[whole(loop["node"], "node")] += (cut,)
+    levels = tuple(whole(level, "levels") for level in data["levels"])
     if len(levels) != len(plain.steps):
         raise PlanError(f"{len(levels)} levels are given for {len(plain.steps)} steps")
     tree = Tree(network, plain.steps, tuple(opens), levels).check()
-    promised = {str(name): _whole(n, str(name)) for name, n in data["promised"].items()}
-    return Loaded(setting, tree, _whole(data["buffer_bytes"], "buffer_bytes"), promised)
+    promised = {str(name): whole(n, str(name)) for name, n in data["promised"].items()}
+    proof = proof_from(data["proof"])
+    return Loaded(setting, tree, whole(data["buffer_bytes"], "buffer_bytes"), promised, proof)
 
 
 def _cut(loop: dict[str, Any]) -> Cut:
-    edges = tuple(_whole(edge, "edges") for edge in loop.get("edges", ()))
-    return Cut(_whole(loop["index"], "index"), _whole(loop["batch_size"], "batch_size"), edges)
+    edges = tuple(whole(edge, "edges") for edge in loop.get("edges", ()))
+    return Cut(whole(loop["index"], "index"), whole(loop["batch_size"], "batch_size"), edges)
 
 
 def _expression(data: dict[str, Any]) -> Expression:
@@ -234,7 +247,7 @@ def _from_json(labels: list[Hashable]) -> list[Any]:
 
 
 def _layout(data: dict[str, Any]) -> Layout:
-    shape = tuple(_whole(n, "shape") for n in data["shape"])
+    shape = tuple(whole(n, "shape") for n in data["shape"])
     strides = tuple(as_int(n) for n in data["strides"])
     if len(shape) != len(strides):
         raise PlanError(f"an operand has {len(shape)} axes and {len(strides)} strides")
@@ -248,13 +261,3 @@ def _check_operand_bytes(setting: Setting) -> None:
             f"operand_bytes is {setting.operand_bytes}; the operands cover at least {max(each)} "
             f"bytes, where all share memory, and at most {sum(each)}"
         )
-
-
-def _maybe_whole(value: Any, name: str) -> int | None:
-    return None if value is None else _whole(value, name)
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise PlanError(f"{name} is {value!r}; expected a whole number of at least 0")
-    return value

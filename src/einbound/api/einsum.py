@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -11,11 +12,14 @@ from numpy.typing import DTypeLike
 
 from einbound.api.instant import Instant
 from einbound.api.limits import Limits
-from einbound.api.optimize import chosen_path
+from einbound.api.optimize import chosen_effort, chosen_path
 from einbound.api.plan import Array, Plan, ProgressLike, check_backend
-from einbound.api.planning import N_PLANS_KEPT, planned
+from einbound.api.planning import N_PLANS_KEPT, planned, warn_of
+from einbound.api.rules import rules_of
 from einbound.api.setting import Setting, out_of, setting_of
 from einbound.expr.expression import split_arguments
+from einbound.plan.policy import BatchPolicy
+from einbound.plan.rules import Objective
 from einbound.step.dtypes import check_casting
 from einbound.step.memory_order import check_order
 
@@ -31,6 +35,9 @@ def einsum(
     order: str = "K",
     casting: str = "safe",
     progress: ProgressLike = None,
+    objective: Objective | str = "time",
+    policy: BatchPolicy | None = None,
+    tiles: Mapping[Any, Any] | None = None,
 ) -> Any:
     """The contraction of the operands, within a byte limit.
 
@@ -47,6 +54,9 @@ def einsum(
         order: Memory order of a new result.
         casting: Which casts are allowed.
         progress: True for a progress bar (needs rich), or a function of (done, total).
+        objective: "time" or "space", as for `einbound.plan`.
+        policy: Which indices may be batched, as for `einbound.plan`.
+        tiles: For a label, the width of its tiles or their boundaries; loops take whole tiles.
 
     Returns:
         An array; a scalar if the result has no axes; a view where numpy.einsum gives a view.
@@ -64,8 +74,10 @@ def einsum(
         >>> einsum("ij,jk->ik", a, b, memory_limit="1 KiB").tolist()
         [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
-    is_plain = type(optimize) is str and (optimize, dtype, order, casting) == _DEFAULTS
+    options = (optimize, dtype, order, casting, objective)
+    is_plain = type(optimize) is type(objective) is str and options == _DEFAULTS
     is_plain = is_plain and memory_limit is None and workspace_limit is None
+    is_plain = is_plain and policy is None and tiles is None
     if is_plain and out is None and progress is None and backend is None:
         known = _known_product(args)
         if known is not None:
@@ -77,11 +89,17 @@ def einsum(
     arrays = tuple([a if type(a) is np.ndarray else np.asarray(a) for a in operands])
     limits = Limits.parse(memory_limit, workspace_limit)
     setting = setting_of(expression, arrays, limits, dtype=dtype, order=order, casting=casting)
-    path = chosen_path(optimize, setting.network)
-    given = None if out is None else out_of(out, arrays)
-    if path is not None or given is not None:
-        setting = replace(setting, path=path, out=given)
+    if not is_plain or out is not None:
+        setting = replace(
+            setting,
+            path=chosen_path(optimize, setting.network),
+            out=None if out is None else out_of(out, arrays),
+            rules=rules_of(setting, objective=objective, policy=policy, tiles=tiles),
+            effort=chosen_effort(optimize),
+        )
     made = _plan_of(setting)
+    if not made.fits:
+        warn_of(planned(setting), stacklevel=3)
     if made.instant is not None and out is None and progress is None:
         if is_plain and isinstance(args[0], str):
             _remember((args[0], *[a.shape for a in arrays]), made.instant)
@@ -91,7 +109,7 @@ def einsum(
     return made.run(arrays, out, progress)
 
 
-_DEFAULTS = ("auto", None, "K", "safe")
+_DEFAULTS = ("auto", None, "K", "safe", "time")
 #: Products seen with default options, by text and shapes.
 _PRODUCTS: dict[tuple[Any, ...], Instant] = {}
 _MAX_PRODUCTS = 512

@@ -15,14 +15,19 @@ from einbound.api.handwritten import build_tree, whole
 from einbound.api.instant import instant_of
 from einbound.api.limits import Limits
 from einbound.api.operands import Layout, see, union_bytes
-from einbound.api.optimize import chosen_path
-from einbound.api.planning import Made, compiled, planned, refused
+from einbound.api.optimize import chosen_effort, chosen_path
+from einbound.api.planning import Made, compiled, planned, refused, warn_of
 from einbound.api.rows import report_of
+from einbound.api.rules import rules_of
 from einbound.api.setting import Setting, check_out, out_of, setting_of
 from einbound.api.tiles import parsed_tiles
 from einbound.backends.sizes import Metered
 from einbound.errors import BackendError, ExpressionError, PlanError
 from einbound.expr.expression import split_arguments
+from einbound.plan.effort import Proof
+from einbound.plan.gate import moved
+from einbound.plan.policy import BatchPolicy
+from einbound.plan.rules import Objective
 from einbound.plan.tree import Loop, Tree
 from einbound.report.progress import reporting
 from einbound.report.text import explanation, plan_table
@@ -51,13 +56,21 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Every limit is kept."""
+        """Every limit is kept, and the threshold of a policy."""
         return self._made.fits
 
     @property
     def proven(self) -> bool:
-        """No plan that keeps the limits has fewer multiply-adds."""
+        """No plan that keeps the limits has fewer multiply-adds.
+
+        With `volatile=` and `iterations=` it is the multiply-adds of all evaluations that count.
+        """
         return self._made.proven
+
+    @property
+    def proof(self) -> Proof:
+        """What was searched, and whether to its end."""
+        return self._made.proof
 
     # what it is -----------------------------------------------------------------------------
 
@@ -78,7 +91,7 @@ class Plan:
 
     @property
     def macs(self) -> int:
-        """Multiply-adds of all pairwise steps, over all trips."""
+        """Multiply-adds of all pairwise steps, over all trips, of one evaluation."""
         return self._made.executable.metered.macs
 
     @property
@@ -121,7 +134,13 @@ class Plan:
         ready = self._made.executable
         job = ready.job
         metered = meter(
-            ready.schedule, job.operands, job.result, job.work, ready.buffer_bytes, job.result_given
+            ready.schedule,
+            job.operands,
+            job.result,
+            job.work,
+            ready.buffer_bytes,
+            job.result_given,
+            job.accumulation_factor,
         )
         return replace(metered, operand_bytes=self.operand_bytes)
 
@@ -130,8 +149,12 @@ class Plan:
         return explanation(report_of(self._made))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        ready = self._made.executable
-        return _compiled_again, (self._made.setting, ready.tree, ready.buffer_bytes)
+        ready, setting = self._made.executable, self._made.setting
+        if setting.effort is not None:
+            # Clocks are functions, which seldom can be pickled.
+            timeless = replace(setting.effort, deadline_seconds=None, clock=None)
+            setting = replace(setting, effort=timeless)
+        return _compiled_again, (setting, ready.tree, ready.buffer_bytes, self._made.proof)
 
     def __copy__(self) -> Plan:
         return self
@@ -159,10 +182,11 @@ class Plan:
         """The plan in `text`, checked in full; nothing runs.
 
         Raises:
-            PlanError: The text is no plan, or its numbers are not those of its tree.
+            PlanError: The text is no plan, its numbers are not those of its tree, or a loop is not
+                admitted by its policy.
         """
         loaded = read_document(text)
-        made = compiled(loaded.setting, loaded.tree, loaded.buffer_bytes)
+        made = compiled(loaded.setting, loaded.tree, loaded.buffer_bytes, loaded.proof)
         compare(loaded, made)
         return cls(made)
 
@@ -174,6 +198,7 @@ class Plan:
         loops: Iterable[Loop] | Loop = (),
         levels: Mapping[int, int] | None = None,
         tiles: Mapping[Any, Any] | None = None,
+        policy: BatchPolicy | None = None,
         memory_limit: int | str | None = None,
         workspace_limit: int | str | None = None,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
@@ -189,13 +214,14 @@ class Plan:
                 produced; default: as far out as its indices allow.
             tiles: For a label, the width of its tiles or their boundaries; trips over it are made
                 of whole tiles, and `batch_size` is the most that a trip may have, one tile apart.
+            policy: A policy that must admit the loops, and whose threshold is compared.
             memory_limit: Bound of `peak_bytes`.
             workspace_limit: Bound of `workspace_bytes`.
             buffer_bytes: Bound of each accumulation or packing buffer.
             dtype: For operands given as shapes: one dtype, or one for each.
 
         Raises:
-            PlanError: The path, a loop or a level is illegal.
+            PlanError: The path, a loop or a level is illegal, or the policy does not admit a loop.
             BudgetError: The plan does not keep a limit.
 
         Example:
@@ -210,14 +236,16 @@ class Plan:
         limits = Limits.parse(memory_limit, workspace_limit)
         setting = setting_of(expression, operands, limits, dtype=dtype)
         network = setting.network()
+        setting = replace(setting, rules=rules_of(setting, policy=policy, tiles=tiles))
         edges = parsed_tiles(tiles, network)
         tree = build_tree(network, path, loops, {} if levels is None else levels, edges)
         buffer_bytes = whole(buffer_bytes, "buffer_bytes")
         if buffer_bytes < 0:
             raise PlanError(f"buffer_bytes is {buffer_bytes}; expected a number of at least 0")
         made = compiled(setting, tree, buffer_bytes)
-        if not made.fits:
+        if not made.keeps_limits:
             raise refused(made, as_written=True)
+        warn_of(made, stacklevel=3)
         return cls(made)
 
     # how it runs ----------------------------------------------------------------------------
@@ -258,18 +286,23 @@ class Plan:
                 setting.expression.text,
             )
         given = None if out is None else out_of(out, arrays)
-        return self._again(
-            replace(setting, layouts=layouts, operand_bytes=union_bytes(arrays), out=given)
-        )
+        setting = replace(setting, layouts=layouts, operand_bytes=union_bytes(arrays), out=given)
+        return self._again(setting)
 
     def _plan_again(self, setting: Setting) -> Plan:
         """This plan's tree if it keeps the limits of the new setting, else a new plan."""
         ready = self._made.executable
-        if setting.network() == ready.job.network:
-            made = compiled(setting, ready.tree, ready.buffer_bytes)
+        network = setting.network()
+        if network == ready.job.network:
+            made = compiled(setting, ready.tree, ready.buffer_bytes, self.proof)
             if made.fits:
                 return Plan(made)
-        return Plan(planned(setting))
+        if setting.rules is not None:
+            rules = moved(setting.rules, ready.job.network, network)
+            setting = replace(setting, rules=rules)
+        made = planned(setting)
+        warn_of(made, stacklevel=4)
+        return Plan(made)
 
     def run(
         self, arrays: tuple[Array, ...], out: Array | None = None, progress: ProgressLike = None
@@ -309,6 +342,11 @@ def plan(
     same: Iterable[tuple[int, int]] = (),
     order: str = "K",
     casting: str = "safe",
+    objective: Objective | str = "time",
+    policy: BatchPolicy | None = None,
+    tiles: Mapping[Any, Any] | None = None,
+    volatile: Iterable[int] | None = None,
+    iterations: int = 1,
 ) -> Plan:
     """The plan of a contraction, from arrays or from shapes alone.
 
@@ -320,17 +358,28 @@ def plan(
         workspace_limit: Bound of what is neither operand nor result.
         backend: "numpy" or None.
         optimize: "auto", "greedy", "optimal", True or False (all: einbound's own choice), an
-            opt_einsum path, a cotengra tree, or a function (inputs, output, sizes, limit) -> path.
+            opt_einsum path, a cotengra tree, a function (inputs, output, sizes, limit) -> path, or
+            an `einbound.Effort`, which says how hard the planner tries.
         dtype: For operands given as shapes: one dtype, or one for each; default float64.
         same: Pairs of operand numbers that will be the same array.
         order: Memory order of the result, as numpy.einsum has it.
         casting: Which casts are allowed.
+        objective: "time": among plans of equal multiply-adds, the one that is predicted to be
+            fastest; "space": the one with the lowest peak.
+        policy: Which indices may be batched; its functions are asked now, once.
+        tiles: For a label, the width of its tiles or their boundaries; loops take whole tiles.
+        volatile: Numbers of the operands that change with every evaluation, besides those that
+            the policy names.
+        iterations: Evaluations in all. Order and loops are chosen for the multiply-adds of all of
+            them, those without a volatile operand below counted once.
 
     Returns:
-        A plan with `peak_bytes <= memory_limit` and `workspace_bytes <= workspace_limit`.
+        A plan with `peak_bytes <= memory_limit` and `workspace_bytes <= workspace_limit`. Where
+        the threshold of the policy cannot be kept, one that does not keep it, with a BudgetWarning.
 
     Raises:
         ExpressionError: Text, labels or shapes are wrong.
+        PolicyError: The policy says something that makes no sense.
         BudgetError: No plan within the limit was found, after a search for the least peak.
 
     Example:
@@ -345,13 +394,23 @@ def plan(
     setting = setting_of(
         expression, operands, limits, dtype=dtype, same=same, order=order, casting=casting
     )
-    path = chosen_path(optimize, setting.network)
-    return Plan(planned(replace(setting, path=path)))
+    rules = rules_of(
+        setting,
+        objective=objective,
+        policy=policy,
+        tiles=tiles,
+        volatile=volatile,
+        iterations=iterations,
+    )
+    path, effort = chosen_path(optimize, setting.network), chosen_effort(optimize)
+    made = planned(replace(setting, path=path, rules=rules, effort=effort))
+    warn_of(made, stacklevel=3)
+    return Plan(made)
 
 
-def _compiled_again(setting: Setting, tree: Tree, buffer_bytes: int) -> Plan:
+def _compiled_again(setting: Setting, tree: Tree, buffer_bytes: int, proof: Proof) -> Plan:
     """The plan that a pickle holds; schedules and kernels are made afresh."""
-    return Plan(compiled(setting, tree, buffer_bytes))
+    return Plan(compiled(setting, tree, buffer_bytes, proof))
 
 
 def check_backend(backend: str | None) -> None:

@@ -9,11 +9,14 @@ from functools import lru_cache
 from einbound.api.limits import refusal
 from einbound.api.setting import Setting
 from einbound.backends.sizes import Metered
-from einbound.errors import BudgetError, MemoryRiskWarning
+from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
 from einbound.expr.network import Network
 from einbound.machine.memory import available_bytes
+from einbound.plan.effort import Proof
+from einbound.plan.gate import check_loops, volatile_steps
 from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
+from einbound.plan.rules import Objective
 from einbound.plan.search import search
 from einbound.plan.tree import Tree, steps_from_path
 from einbound.run.executable import Executable, compile_tree
@@ -36,23 +39,77 @@ class Made:
     Attributes:
         setting: What it was made for.
         executable: The schedule with its kernels.
-        fits: Every limit is kept.
+        keeps_limits: Every byte limit is kept.
+        proof: What the search could say about it.
     """
 
     setting: Setting
     executable: Executable
-    fits: bool
+    keeps_limits: bool
+    proof: Proof
+
+    @property
+    def keeps_threshold(self) -> bool:
+        """The peak that a policy asks for is kept."""
+        threshold = None if self.setting.rules is None else self.setting.rules.threshold_bytes
+        return threshold is None or self.peak_bytes <= threshold
+
+    @property
+    def fits(self) -> bool:
+        """Every limit is kept, and a policy's threshold."""
+        return self.keeps_limits and self.keeps_threshold
+
+    @property
+    def weighed(self) -> Weighed:
+        """Multiply-adds apart, by whether they are done again in every evaluation."""
+        rules, ready = self.setting.rules, self.executable
+        steps = ready.metered.steps
+        if rules is None or not rules.volatile:
+            return Weighed(ready.metered.macs, 0, 1 if rules is None else rules.iterations)
+        changes = volatile_steps(ready.tree, rules.volatile)
+        volatile = sum(count.macs for step, count in steps.items() if changes[step])
+        return Weighed(ready.metered.macs - volatile, volatile, rules.iterations)
 
     @property
     def proven(self) -> bool:
-        """No plan that keeps the limits has fewer multiply-adds, since none at all has."""
+        """No plan that keeps the limits has fewer multiply-adds in all evaluations."""
+        macs = self.weighed.macs
+        by_search = self.proof.exhausted and 0 < macs <= self.proof.bound_macs
+        return self.fits and (by_search or self._is_cheapest)
+
+    @property
+    def _is_cheapest(self) -> bool:
+        """No plan at all has fewer multiply-adds, limits or not; False also if none is known."""
+        weighed = self.weighed
+        if weighed.persistent_macs and weighed.volatile_macs and weighed.iterations > 1:
+            return False
         network = self.executable.job.network
-        return self.fits and self.executable.metered.macs == _fewest_macs(network)
+        return self.executable.metered.macs == _fewest_macs(network)
 
     @property
     def peak_bytes(self) -> int:
         """Most bytes of arrays alive at once, operands included."""
         return self.setting.operand_bytes + self.executable.metered.space_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Multiply-adds of one evaluation, by whether the next one repeats them.
+
+    Attributes:
+        persistent_macs: Of products without a volatile operand below; they count once.
+        volatile_macs: Of all others.
+        iterations: Evaluations in all.
+    """
+
+    persistent_macs: int
+    volatile_macs: int
+    iterations: int
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of all evaluations, which order and loops are chosen for."""
+        return self.persistent_macs + self.iterations * self.volatile_macs
 
 
 @lru_cache(maxsize=N_PLANS_KEPT)
@@ -66,7 +123,7 @@ def planned(setting: Setting) -> Made:
     job = setting.job(network, dtypes)
     if len(network.inputs) == 1:
         only = compile_tree(job, Tree.plain(network, ()), DEFAULT_BUFFER_BYTES)
-        return _kept(Made(setting, only, _fits(setting, only.metered)))
+        return _kept(_made(setting, only, Proof()))
     known: dict[tuple[Tree, int], Executable] = {}
 
     def read(tree: Tree, buffer_bytes: int) -> Metered:
@@ -81,13 +138,16 @@ def planned(setting: Setting) -> Made:
         dtypes.work.itemsize,
         setting.limits.budget(setting.operand_bytes),
         read,
+        rules=setting.rules,
+        effort=setting.effort,
+        operand_bytes=setting.operand_bytes,
         orders=None if path is None else (steps_from_path(path, len(network.inputs)),),
         default_buffer_bytes=DEFAULT_BUFFER_BYTES,
         headroom_bytes=HEADROOM_BYTES,
     )
     read(found.tree, found.buffer_bytes)
     best = known[found.tree, found.buffer_bytes]
-    return _kept(Made(setting, best, _fits(setting, best.metered)))
+    return _kept(_made(setting, best, found.proof))
 
 
 @lru_cache(maxsize=512)
@@ -100,11 +160,27 @@ def _fewest_macs(network: Network) -> int | None:
     return Count(Tree.plain(network, first_order(network)), 1).macs
 
 
-def compiled(setting: Setting, tree: Tree, buffer_bytes: int) -> Made:
-    """The plan of a given tree, whether it fits or not."""
+def compiled(setting: Setting, tree: Tree, buffer_bytes: int, proof: Proof | None = None) -> Made:
+    """The plan of a given tree, whether it fits or not.
+
+    Args:
+        setting: What it is for.
+        tree: In which order, inside which loops.
+        buffer_bytes: Bound of each buffer of a step.
+        proof: What the search could say about it, if one made it.
+
+    Raises:
+        PlanError: The policy does not admit one of the loops.
+    """
     job = setting.job(setting.network(), setting.dtypes())
-    executable = compile_tree(job, tree, buffer_bytes)
-    return Made(setting, executable, _fits(setting, executable.metered))
+    return _made(setting, compile_tree(job, tree, buffer_bytes), proof or Proof())
+
+
+def _made(setting: Setting, executable: Executable, proof: Proof) -> Made:
+    """Every plan that can run comes from here, so that no loop slips past its rules."""
+    if setting.rules is not None:
+        check_loops(executable.tree, setting.rules)
+    return Made(setting, executable, _fits(setting, executable.metered), proof)
 
 
 def refused(made: Made, *, as_written: bool = False) -> BudgetError:
@@ -119,8 +195,37 @@ def refused(made: Made, *, as_written: bool = False) -> BudgetError:
     )
 
 
+def warn_of(made: Made, *, stacklevel: int) -> None:
+    """Warn of a plan that does not keep the threshold of its policy.
+
+    Plans are shared and this is not: it is called once by each function that returns a plan.
+
+    Args:
+        made: The plan.
+        stacklevel: Frames from here to the caller's line.
+    """
+    rules = made.setting.rules
+    if rules is None or made.keeps_threshold:
+        return
+    warnings.warn(
+        f"peak_threshold={rules.threshold_bytes} bytes is not kept: the plan takes "
+        f"{made.peak_bytes}; with objective={rules.objective.value!r} it is the one with "
+        f"{FALLBACKS[rules.objective]}; raise the threshold, admit more loops, or give a "
+        "memory_limit, which is never passed",
+        BudgetWarning,
+        stacklevel=stacklevel,
+    )
+
+
+#: What is returned where no plan keeps the threshold of a policy.
+FALLBACKS = {
+    Objective.TIME: "the fewest multiply-adds of all, at the lowest peak that these allow",
+    Objective.SPACE: "the lowest peak that was found",
+}
+
+
 def _kept(made: Made) -> Made:
-    if not made.fits:
+    if not made.keeps_limits:
         raise refused(made)
     if not made.setting.limits.is_set and made.peak_bytes > SMALL_PEAK_BYTES:
         free = available_bytes()

@@ -19,6 +19,8 @@ from einbound.api.operands import Array, Layout, union_bytes
 from einbound.errors import DTypeError, ExpressionError
 from einbound.expr.expression import Expression
 from einbound.expr.network import Network
+from einbound.plan.effort import Effort
+from einbound.plan.rules import Rules
 from einbound.run.executable import Job
 from einbound.step.dtypes import Dtypes, resolve
 from einbound.step.memory_order import result_axis_order
@@ -42,11 +44,13 @@ class Setting:
         layouts: The layout of each operand.
         operand_bytes: Bytes that the operands cover; ranges that they share count once.
         limits: The byte limits.
-        steps: A given order, as pairs of values; None for the planner's choice.
+        path: A given order, as an opt_einsum path; None for the planner's choice.
         dtype: Dtype to compute in, or None for the common one.
         order: Memory order of a new result: "K", "A", "C" or "F".
         casting: Which casts are allowed.
         out: The caller's result array, if any.
+        rules: What a policy, tiles and an objective ask for besides; None: nothing.
+        effort: How hard the planner tries; None: the default.
     """
 
     expression: Expression
@@ -58,6 +62,8 @@ class Setting:
     order: str = "K"
     casting: str = "safe"
     out: Out | None = None
+    rules: Rules | None = None
+    effort: Effort | None = None
 
     def network(self) -> Network:
         """The network of the operands' shapes."""
@@ -91,6 +97,12 @@ class Setting:
 
     def job(self, network: Network, dtypes: Dtypes) -> Job:
         """The layouts that a schedule is made for."""
+        job = self._job(network, dtypes)
+        if self.rules is None:
+            return job
+        return replace(job, accumulation_factor=self.rules.accumulation_factor)
+
+    def _job(self, network: Network, dtypes: Dtypes) -> Job:
         views = tuple(
             layout.view(access, indices)
             for layout, access, indices in zip(

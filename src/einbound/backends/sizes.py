@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import ceil, prod
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -178,6 +178,7 @@ class SizesOps:
     work: np.dtype
     buffer_bytes: int
     result_given: bool
+    accumulation_factor: float = 0.0
     tally: Tally = field(default_factory=Tally)
     open: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     known: dict[tuple[object, ...], Tally] = field(default_factory=dict)
@@ -242,8 +243,13 @@ class SizesOps:
         self.ways[what.into, left.extents, right.extents, add] = way
         extents = dict(zip(left.indices, left.extents, strict=True))
         extents.update(zip(right.indices, right.extents, strict=True))
-        self._count(self.tally.steps, what.step, way, prod(extents.values()))
-        self._note(Peak(way.workspace_bytes, what.step, way.workspace_bytes))
+        # A policy may know an executor that keeps more of a contribution than this one does.
+        workspace = way.workspace_bytes
+        if add and self.accumulation_factor:
+            contribution = into.n_elements * self.work.itemsize
+            workspace = max(workspace, ceil(self.accumulation_factor * contribution))
+        self._count(self.tally.steps, what.step, way, prod(extents.values()), workspace)
+        self._note(Peak(workspace, what.step, workspace))
         return into
 
     def sum(self, what: Sum, source: View, into: View) -> View:
@@ -251,8 +257,9 @@ class SizesOps:
         way = sum_way(source, into, self.work, accumulate=False, buffer_bytes=self.buffer_bytes)
         self.ways[what.into, source.extents, (), False] = way
         self.tally.elements_read += source.n_elements
-        self._count(self.tally.sums, self.schedule.cells[what.source].value, way, 0)
-        self._note(Peak(way.workspace_bytes, None, way.workspace_bytes))
+        workspace = way.workspace_bytes
+        self._count(self.tally.sums, self.schedule.cells[what.source].value, way, 0, workspace)
+        self._note(Peak(workspace, None, workspace))
         return into
 
     def add(self, source: View, into: View) -> View:
@@ -274,8 +281,10 @@ class SizesOps:
     def _note(self, inner: Peak) -> None:
         self.tally.note(inner, Alive(self.schedule.result, self.result.nbytes))
 
-    def _count(self, counts: dict[int, StepCount], step: int, way: Way, macs: int) -> None:
-        once = StepCount(macs, 1, way.seconds, way.workspace_bytes, way)
+    def _count(
+        self, counts: dict[int, StepCount], step: int, way: Way, macs: int, workspace_bytes: int
+    ) -> None:
+        once = StepCount(macs, 1, way.seconds, workspace_bytes, way)
         counts.setdefault(step, StepCount()).include(once, 1)
 
     def _key(self, loop: Loop) -> tuple[object, ...]:

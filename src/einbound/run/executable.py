@@ -56,6 +56,7 @@ class Job:
         work: Element type in which values are computed and stored.
         result_given: The caller owns the result's memory.
         apart: The result's memory overlaps an operand, so it is written at the very end.
+        accumulation_factor: Part of a contribution that counts beside what it is added to.
     """
 
     network: Network
@@ -64,6 +65,7 @@ class Job:
     work: np.dtype
     result_given: bool = False
     apart: bool = False
+    accumulation_factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,15 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
             viewed=not job.result_given,
         )
     )
-    metered = meter(schedule, job.operands, job.result, job.work, buffer_bytes, job.result_given)
+    metered = meter(
+        schedule,
+        job.operands,
+        job.result,
+        job.work,
+        buffer_bytes,
+        job.result_given,
+        job.accumulation_factor,
+    )
     return Executable(job, tree, buffer_bytes, schedule, metered)
 
 

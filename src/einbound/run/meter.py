@@ -20,6 +20,7 @@ def meter(
     work: np.dtype,
     buffer_bytes: int,
     result_given: bool,
+    accumulation_factor: float = 0.0,
 ) -> Metered:
     """What one run of `schedule` takes.
 
@@ -30,7 +31,8 @@ def meter(
         work: Element type of the stored cells.
         buffer_bytes: Bound of each buffer of a step.
         result_given: The caller owns the result, so it is alive from the start.
+        accumulation_factor: Part of a contribution that counts beside what it is added to.
     """
-    ops = SizesOps(schedule, result, work, buffer_bytes, result_given)
+    ops = SizesOps(schedule, result, work, buffer_bytes, result_given, accumulation_factor)
     walk(schedule, ops, operands)
     return ops.metered()
