@@ -116,7 +116,10 @@ def test_no_slices_that_fit_are_much_better(seed: int, share: float) -> None:
     network = random_network(rng, rng.randint(2, 4), rng.randint(2, 5))
     n = len(network.inputs)
     read = []
+    ones = sum(1 << i for i, extent in enumerate(network.extents) if extent == 1)
     for cut in range(1 << len(network.extents)):
+        if cut & ones:
+            continue
         held = Held(network, 8, cut)
         every = {held.ordered(steps) for steps in every_tree(tuple(range(n)), n)}
         read += [(held.read(steps).peak_bytes, held.macs(steps)) for steps in every]

@@ -49,9 +49,9 @@ class Optimizer:
 
     Example:
         >>> planner = Optimizer("20 kB")
-        >>> sizes = {"a": 10, "b": 20, "c": 20, "d": 10}
+        >>> sizes = {"a": 10, "b": 20, "c": 20, "d": 5}
         >>> planner([{"a", "b"}, {"b", "c"}, {"c", "d"}], {"a", "d"}, sizes)
-        [(0, 1), (0, 1)]
+        [(1, 2), (0, 1)]
     """
 
     __slots__ = ("dtype", "effort", "limits")
