@@ -24,7 +24,7 @@ from einbound.report.curve import CurveReport, CurveRow, curve_table
 #: Numbers of slices of every index, the more the fewer indices there are; 0: single elements.
 _GRIDS = ((0,), (4, 0), (2, 8, 0), (2, 4, 8, 0))
 #: Loops to choose from in all, about: the work grows steeply with them.
-_N_LOOPS = 16
+_N_LOOPS = 20
 
 #: For each index that may be cut, the numbers of slices to choose from.
 _Slices = dict[int, tuple[int, ...]]

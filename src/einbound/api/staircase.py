@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log
+from math import log, prod
 
 from einbound.api.planning import Made, compiled
 from einbound.api.setting import Setting
@@ -12,7 +12,9 @@ from einbound.backends.sizes import Metered
 from einbound.plan.curve import frontier_of, workspace_bytes
 from einbound.plan.effort import Effort
 from einbound.plan.grid import Grid, Mode
+from einbound.plan.masks import bits
 from einbound.plan.model import Count
+from einbound.plan.problem import Instant
 from einbound.plan.rules import Rules
 from einbound.plan.search import Budget, search
 from einbound.plan.splits import N_OPERANDS
@@ -86,22 +88,39 @@ class Quest:
             return stairs, complete
         # Steps only add to what values take: a metered staircase that is no higher is exact.
         counted = [self._counts(tree) for tree in trees]
-        return stairs, counted == [(s.point.peak_bytes, s.point.macs) for s in stairs]
+        return stairs, all(
+            any(s.point.peak_bytes <= peak and s.point.macs <= macs for s in stairs)
+            for peak, macs in counted
+        )
 
     def _exact(self) -> tuple[list[Tree], bool]:
         """Trees of the staircase of values, and whether it is complete."""
         network = self.setting.network()
         if len(network.inputs) > N_OPERANDS:
             return [], False
-        found = frontier_of(
-            network,
-            self._itemsize(),
-            self.options,
-            n_deep=self.effort.depth,
-            connected_only=not self.effort.outer_products,
-            effort=self.effort.states,
-        )
-        return [point.tree for point in found.points], found.exhausted
+        prices = (None, self._contribution) if self.temporaries else (None,)
+        found = [
+            frontier_of(
+                network,
+                self._itemsize(),
+                self.options,
+                n_deep=self.effort.depth,
+                connected_only=not self.effort.outer_products,
+                effort=self.effort.states,
+                temporary=price,
+            )
+            for price in prices
+        ]
+        trees = [point.tree for frontier in found for point in frontier.points]
+        return trees, found[0].exhausted
+
+    def _contribution(self, instant: Instant) -> int:
+        """Bytes of what is added to a value at a time, in the smallest buffer."""
+        summed = any(not instant.value >> cut.index & 1 for cut in instant.opens)
+        widths = {cut.index: cut.width for cut in (*instant.around, *instant.opens)}
+        extents = self.setting.network().extents
+        size = prod(widths.get(i, extents[i]) for i in bits(instant.value))
+        return min(BUFFERS[0], self._itemsize() * size) if summed else 0
 
     def _itemsize(self) -> int:
         return self.setting.dtypes().work.itemsize

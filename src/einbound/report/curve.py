@@ -49,20 +49,24 @@ def curve_table(curve: CurveReport) -> str:
         for row in curve.rows
     ]
     head = ("peak", "workspace", "macs", "of fewest", "time")
-    slices = [
-        (label, "in", " or ".join(map(count, numbers)), "slices") for label, numbers in curve.grid
-    ]
     proof = (
         "no plan over these slices lies below"
         if curve.exact
         else "the best plans found; lower ones over these slices are not ruled out"
     )
-    table = columns([head, *rows], ">>>>>")
-    return "\n".join(
-        [f"{curve.expression}  {curve.dtype}", "", *table, "", *columns(slices, "<<<<"), proof]
-        if slices
-        else [f"{curve.expression}  {curve.dtype}", "", *table, "", proof]
-    )
+    lines = [f"{curve.expression}  {curve.dtype}", "", *columns([head, *rows], ">>>>>"), ""]
+    return "\n".join([*lines, *_slices(curve.grid), proof])
+
+
+def _slices(grid: tuple[tuple[str, tuple[int, ...]], ...]) -> list[str]:
+    """A line for each choice of numbers of slices."""
+    labels: dict[tuple[int, ...], list[str]] = {}
+    for label, numbers in grid:
+        labels.setdefault(numbers, []).append(label)
+    return [
+        f"{', '.join(names)} in {' or '.join(map(count, numbers))} slices"
+        for numbers, names in labels.items()
+    ] or ["no index is cut"]
 
 
 def _ratio(part: int, whole: int) -> str:
