@@ -1,15 +1,14 @@
-"""Times a plan's call and cotengra's contraction in alternating rounds of one process."""
+"""Times calls in alternating rounds of one process, cotengra's contractions among them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import candidates
 import numpy as np
 from candidates import Candidate
-from measure import largest_difference
 from networks import Network
 
 Arrays = tuple[np.ndarray, ...]
@@ -37,21 +36,42 @@ class Sliced:
             one = self._slices(2) / 2
             self.timed = max(1, min(candidate.slices, int(MOST_SECONDS / one)))
 
+    @property
+    def is_whole(self) -> bool:
+        """Every slice is timed."""
+        return self.timed == self.candidate.slices
+
     def contract(self) -> Any:
         """The result, of all slices."""
         return self._tree.contract(self._arrays)
 
     def seconds(self) -> float:
         """CPU seconds of one contraction."""
-        if self.timed < self.candidate.slices:
-            return self._slices(self.timed) * self.candidate.slices / self.timed
-        return cpu_seconds(self.contract)
+        if self.is_whole:
+            return cpu_seconds(self.contract)
+        return self._slices(self.timed) * self.candidate.slices / self.timed
+
+    def facts(self) -> dict[str, Any]:
+        """What the table says about the plan."""
+        return {
+            "way": self.candidate.way,
+            "sliced": self.candidate.sliced,
+            "slices": self.candidate.slices,
+            "timed_slices": self.timed,
+            "macs": self.candidate.macs,
+        }
 
     def _slices(self, n: int) -> float:
         began = time.process_time()
         for number in range(n):
             self._tree.contract_slice(self._arrays, number * self.candidate.slices // n)
         return time.process_time() - began
+
+
+def fastest(network: Network, arrays: Arrays, choice: tuple[Candidate, ...]) -> Sliced:
+    """The candidate that runs fastest of some, each timed twice."""
+    tried = [Sliced(network, arrays, candidate) for candidate in choice]
+    return min(tried, key=lambda one: min(one.seconds(), one.seconds()))
 
 
 def cpu_seconds(call: Callable[[], Any]) -> float:
@@ -61,39 +81,24 @@ def cpu_seconds(call: Callable[[], Any]) -> float:
     return time.process_time() - began
 
 
-def against(
-    network: Network, arrays: Arrays, call: Callable[[], Any], choice: tuple[Candidate, ...]
-) -> dict[str, Any]:
-    """Seconds of both sides, round by round; of the candidates, the fastest runs.
+def rounds(
+    timers: Mapping[str, Callable[[], float]], seconds: float = ROUNDS_SECONDS
+) -> dict[str, list[float]]:
+    """Seconds of each side in every round; each round starts with another side.
 
     Args:
-        network: What is contracted.
-        arrays: Its operands.
-        call: einbound's side.
-        choice: cotengra's candidates.
+        timers: For each side, what runs it once and returns its CPU seconds.
+        seconds: About how long all rounds take together.
     """
-    peers = [Sliced(network, arrays, candidate) for candidate in choice]
-    peer = min(peers, key=lambda one: min(one.seconds(), one.seconds()))
-    answer: dict[str, Any] = {"way": peer.candidate.way, "timed_slices": peer.timed}
-    result = call()
-    if peer.timed == peer.candidate.slices:
-        answer["relative_error"] = largest_difference(result, peer.contract())
-    del result
-    both = cpu_seconds(call) + peer.seconds() * peer.timed / peer.candidate.slices
-    n_rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, int(ROUNDS_SECONDS / both)))
-    ours, theirs = [], []
+    names = list(timers)
+    began = time.process_time()
+    for name in names:
+        timers[name]()
+    once = time.process_time() - began
+    n_rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, int(seconds / once)))
+    taken: dict[str, list[float]] = {name: [] for name in names}
     for number in range(n_rounds):
-        if number % 2:
-            ours.append(cpu_seconds(call))
-        theirs.append(peer.seconds())
-        if not number % 2:
-            ours.append(cpu_seconds(call))
-    chosen = peer.candidate
-    return {
-        **answer,
-        "sliced": chosen.sliced,
-        "slices": chosen.slices,
-        "macs": chosen.macs,
-        "ours": ours,
-        "theirs": theirs,
-    }
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            taken[name].append(timers[name]())
+    return taken

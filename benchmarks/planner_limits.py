@@ -24,9 +24,10 @@ import candidates
 import limits
 import machine
 import tables
+from alternate import cpu_seconds
 from candidates import Candidate, Held
 from children import run_script
-from measure import warm_blas
+from measure import largest_difference, warm_blas
 from networks import LAYOUTS, Network, blanks, load, operand_bytes, operands
 from ratios import Ratio, geometric_mean, paired
 from trial import is_wrong, loop_text
@@ -49,7 +50,7 @@ def main() -> int:
         print(json.dumps(CHILDREN[asked.child](json.loads(sys.stdin.readline()))))
         return 0
     if not asked.table_only:
-        limits.gather(NAME, {"machine": limits.host(asked)}, _measure, asked)
+        limits.gather(NAME, {"machine": run_script("machine.py", [], **KIND)}, _measure, asked)
     data = tables.stored(NAME, asked.results)
     tables.write(NAME, table(data), asked.results)
     print(f"{NAME}:", *(text for text, _ in bars(data["rows"])), sep="\n  ")
@@ -67,7 +68,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--macs-only", action="store_true", help="time nothing")
     parser.add_argument("--table-only", action="store_true")
     parser.add_argument("--child", choices=tuple(CHILDREN), help=argparse.SUPPRESS)
-    parser.set_defaults(all_threads=False)
     return parser.parse_args()
 
 
@@ -100,7 +100,8 @@ def _child(action: str, task: dict[str, Any]) -> dict[str, Any]:
 # what the children do ---------------------------------------------------------------------------
 
 
-def _plan_child(task: dict[str, Any]) -> dict[str, Any]:
+def plan_rows(task: dict[str, Any]) -> dict[str, Any]:
+    """One row per share: einbound's plan and the candidates that keep the same limit."""
     import einbound as eb
 
     path = Path(task["network"])
@@ -169,11 +170,15 @@ def _time_child(task: dict[str, Any]) -> dict[str, Any]:
     arrays = operands(network)
     plan = eb.plan(network.equation, *arrays, memory_limit=task["limit"])
     choice = tuple(Candidate(**one["candidate"]) for one in task["choice"])
-    found = alternate.against(network, arrays, lambda: plan(*arrays), choice)
-    return {**found, "dtype": network.dtype}
+    peer = alternate.fastest(network, arrays, choice)
+    facts = {**peer.facts(), "dtype": network.dtype}
+    if peer.is_whole:
+        facts["relative_error"] = largest_difference(plan(*arrays), peer.contract())
+    sides = {"ours": lambda: cpu_seconds(lambda: plan(*arrays)), "theirs": peer.seconds}
+    return {**facts, **alternate.rounds(sides)}
 
 
-CHILDREN = {"plan": _plan_child, "time": _time_child}
+CHILDREN = {"plan": plan_rows, "time": _time_child}
 
 
 # what the rows say ------------------------------------------------------------------------------

@@ -87,3 +87,24 @@ def test_every_layout_holds_the_same_numbers(layout: str, monkeypatch: pytest.Mo
     doubled = 2 if layout == "strided" else 1
     gaps = 2 * 8 * (doubled - 1)  # the last gap of each operand is outside its byte range
     assert networks.operand_bytes(made) == 8 * (12 + 24) * doubled - gaps
+
+
+def test_paired_ratios_have_their_median_inside_the_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    ratios = importlib.import_module("ratios")
+    found = ratios.paired([1.0, 1.2, 1.1, 1.4, 0.9], [2.0] * 5)
+    assert (found.low, found.median, found.high) == (0.45, 0.55, 0.7)
+    assert ratios.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
+
+
+def test_a_sliced_plan_is_counted_with_nothing_hoisted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    candidates = importlib.import_module("candidates")
+    networks = importlib.import_module("networks")
+    network = networks.Network("n", "ij,jk,kl->il", ((4, 8), (8, 5), (5, 6)), (4, 6), "float64", {})
+    arrays = networks.blanks(network)
+    sliced = candidates.Candidate("by hand", ((0, 1), (2, 3)), ("l",), 6, 6 * 4 * 8 * 5 + 120)
+    assert candidates.held(network, arrays, sliced).macs == sliced.macs
+    assert candidates.held(network, arrays, sliced, hoisted=True).macs == 4 * 8 * 5 + 120
