@@ -22,6 +22,7 @@ from einbound.errors import (
     ScheduleError,
 )
 from einbound.expr.index import Index, Operand
+from einbound.expr.source import Source
 from einbound.plan.effort import Effort, Proof
 from einbound.plan.policy import BatchPolicy, BatchScheduler
 from einbound.plan.rules import Objective
@@ -55,6 +56,7 @@ __all__ = [
     "Proof",
     "Role",
     "ScheduleError",
+    "Source",
     "__version__",
     "budget_curve",
     "einsum",

@@ -124,11 +124,12 @@ def compare(loaded: Loaded, made: Made) -> None:
 
 def _promised(made: Made) -> dict[str, int]:
     metered = made.executable.metered
-    return {
+    promised = {
         "peak_bytes": made.peak_bytes,
         "workspace_bytes": metered.workspace_bytes,
         "macs": metered.macs,
     }
+    return {**promised, "bytes_read": metered.bytes_read} if metered.reads else promised
 
 
 def _setting_data(setting: Setting) -> dict[str, Any]:
@@ -184,12 +185,13 @@ def _label(label: Hashable) -> str | int:
 
 
 def _layout_data(layout: Layout) -> dict[str, Any]:
-    return {
+    data = {
         "shape": layout.shape,
         "strides": layout.strides,
         "dtype": layout.dtype.str,
         "aligned": layout.aligned,
     }
+    return {**data, "streamed": True} if layout.streamed else data
 
 
 def _loaded(data: dict[str, Any]) -> Loaded:
@@ -251,7 +253,8 @@ def _layout(data: dict[str, Any]) -> Layout:
     strides = tuple(as_int(n) for n in data["strides"])
     if len(shape) != len(strides):
         raise PlanError(f"an operand has {len(shape)} axes and {len(strides)} strides")
-    return Layout(shape, strides, np.dtype(data["dtype"]), bool(data["aligned"]))
+    dtype, is_streamed = np.dtype(data["dtype"]), bool(data.get("streamed", False))
+    return Layout(shape, strides, dtype, bool(data["aligned"]), is_streamed)
 
 
 def _check_operand_bytes(setting: Setting) -> None:

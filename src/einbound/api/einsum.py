@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from einbound.api.instant import Instant
 from einbound.api.limits import Limits
+from einbound.api.operands import as_operand
 from einbound.api.optimize import chosen_effort, chosen_path
 from einbound.api.plan import Array, Plan, ProgressLike, check_backend
 from einbound.api.planning import N_PLANS_KEPT, planned, warn_of
@@ -86,7 +87,7 @@ def einsum(
     check_order(order)
     check_casting(casting)
     expression, operands = split_arguments(args)
-    arrays = tuple([a if type(a) is np.ndarray else np.asarray(a) for a in operands])
+    arrays = tuple([a if type(a) is np.ndarray else as_operand(a) for a in operands])
     limits = Limits.parse(memory_limit, workspace_limit)
     setting = setting_of(expression, arrays, limits, dtype=dtype, order=order, casting=casting)
     if not is_plain or out is not None:

@@ -34,8 +34,8 @@ def instant_of(made: Made) -> Instant | None:
     # The step may read its operands in either order.
     is_swapped = ready.tree.steps[0] == (1, 0)
     a_layout, b_layout = setting.layouts
-    a_shape, a_strides, a_dtype, _ = a_layout
-    b_shape, b_strides, b_dtype, _ = b_layout
+    a_shape, a_strides, a_dtype = a_layout[:3]
+    b_shape, b_strides, b_dtype = b_layout[:3]
     shape, dtype = ready.job.result.extents, ready.job.result.dtype
     array, empty, context = np.ndarray, np.empty, quiet().copy
     nothing = Allocator(0)

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.typing import NDArray
 
+from einbound.backends.reads import Window
 from einbound.expr.network import Access
+from einbound.expr.source import Source
 from einbound.step.view import View
 
 Array = NDArray[Any]
+#: What a contraction takes: arrays, and what is read while it runs.
+Operand: TypeAlias = Array | Source
 
 
 class Layout(NamedTuple):
-    """What decides how an array is read: its shape, byte strides, dtype and alignment."""
+    """What decides how an array is read: its shape, byte strides, dtype and alignment.
+
+    A streamed one is not in memory; its blocks are expected in C order.
+    """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: np.dtype[Any]
     aligned: bool = True
+    streamed: bool = False
 
     @classmethod
-    def of(cls, array: Array) -> Layout:
-        """The layout of an array."""
+    def of(cls, array: Operand) -> Layout:
+        """The layout of an operand."""
+        if isinstance(array, Source):
+            return cls.fresh(array.shape, array.dtype)._replace(streamed=True)
         return cls(array.shape, array.strides, array.dtype, array.flags.aligned)
 
     @classmethod
@@ -36,8 +46,8 @@ class Layout(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes from the first to the last element."""
-        if 0 in self.shape:
+        """Bytes from the first to the last element, as far as they are in memory."""
+        if 0 in self.shape or self.streamed:
             return 0
         reach = sum(abs(s) * (n - 1) for s, n in zip(self.strides, self.shape, strict=True))
         return reach + self.dtype.itemsize
@@ -47,6 +57,18 @@ class Layout(NamedTuple):
         extents = tuple(self.shape[axes[0]] for axes in access.axes)
         strides = tuple(sum(self.strides[axis] for axis in axes) for axes in access.axes)
         return View(indices, extents, strides, self.dtype, self.aligned)
+
+
+def as_operand(given: Any) -> Operand:
+    """A Source as it is, everything else as an array."""
+    return given if isinstance(given, (np.ndarray, Source)) else np.asarray(given)
+
+
+def see_operand(operand: Operand, number: int, access: Access) -> Array | Window:
+    """An operand with one axis per index: a view of an array, a window into anything else."""
+    if isinstance(operand, Source):
+        return Window.whole(operand, number, access, see)
+    return see(operand, access)
 
 
 def see(array: Array, access: Access) -> Array:
@@ -70,9 +92,9 @@ def see(array: Array, access: Access) -> Array:
     return view
 
 
-def union_bytes(arrays: Sequence[Array]) -> int:
-    """Bytes of memory that the arrays cover together; shared bytes count once."""
-    spans = sorted(byte_bounds(array) for array in arrays if array.size)
+def union_bytes(operands: Sequence[Operand]) -> int:
+    """Bytes of memory that the arrays among the operands cover together; shared ones count once."""
+    spans = sorted(byte_bounds(a) for a in operands if isinstance(a, np.ndarray) and a.size)
     total = 0
     end = 0
     for low, high in spans:

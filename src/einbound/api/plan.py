@@ -14,7 +14,7 @@ from einbound.api.document import compare, read_document, write_document
 from einbound.api.handwritten import build_tree, whole
 from einbound.api.instant import instant_of
 from einbound.api.limits import Limits
-from einbound.api.operands import Layout, see, union_bytes
+from einbound.api.operands import Layout, Operand, as_operand, see_operand, union_bytes
 from einbound.api.optimize import chosen_effort, chosen_path
 from einbound.api.planning import Made, compiled, planned, refused, warn_of
 from einbound.api.rows import report_of
@@ -31,7 +31,6 @@ from einbound.plan.rules import Objective
 from einbound.plan.tree import Loop, Tree
 from einbound.report.progress import reporting
 from einbound.report.text import explanation, plan_table
-from einbound.run.meter import meter
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
 Array = NDArray[Any]
@@ -125,24 +124,18 @@ class Plan:
         return self._made.setting.operand_bytes
 
     @property
+    def bytes_read(self) -> int:
+        """Bytes that one evaluation reads from operands that are not in memory."""
+        return self._made.executable.metered.bytes_read
+
+    @property
     def result_bytes(self) -> int:
         """Bytes of the result; 0 if it is a view of an operand."""
         return self._made.executable.result_bytes
 
     def meter(self) -> Metered:
         """A fresh reading of what a run takes, from a walk over sizes."""
-        ready = self._made.executable
-        job = ready.job
-        metered = meter(
-            ready.schedule,
-            job.operands,
-            job.result,
-            job.work,
-            ready.buffer_bytes,
-            job.result_given,
-            job.accumulation_factor,
-        )
-        return replace(metered, operand_bytes=self.operand_bytes)
+        return replace(self._made.executable.meter(), operand_bytes=self.operand_bytes)
 
     def explain(self) -> str:
         """The plan with its reasons: order, ways, loops and what they bought, the peak."""
@@ -268,10 +261,10 @@ class Plan:
             result = self.instant(*operands)
             if result is not None:
                 return result
-        arrays = tuple([a if type(a) is np.ndarray else np.asarray(a) for a in operands])
+        arrays = tuple([a if type(a) is np.ndarray else as_operand(a) for a in operands])
         return self._for(arrays, out).run(arrays, out, progress)
 
-    def _for(self, arrays: tuple[Array, ...], out: Array | None) -> Plan:
+    def _for(self, arrays: tuple[Operand, ...], out: Array | None) -> Plan:
         """This plan, or one within the same limits for arrays of another kind."""
         setting = self._made.setting
         layouts = tuple([Layout.of(a) for a in arrays])
@@ -305,7 +298,7 @@ class Plan:
         return Plan(made)
 
     def run(
-        self, arrays: tuple[Array, ...], out: Array | None = None, progress: ProgressLike = None
+        self, arrays: tuple[Operand, ...], out: Array | None = None, progress: ProgressLike = None
     ) -> Any:
         """The result for arrays of exactly the kind that was planned; nothing is checked.
 
@@ -318,7 +311,7 @@ class Plan:
         network = ready.job.network
         if out is not None:
             check_out(out)
-        seen = [see(a, access) for a, access in zip(arrays, network.accesses, strict=True)]
+        seen = [see_operand(a, k, network.accesses[k]) for k, a in enumerate(arrays)]
         if progress is None:
             result = ready.run(seen, out)
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from einbound.api.limits import refusal
-from einbound.api.setting import Setting
+from einbound.api.setting import HEADROOM_BYTES, Setting
 from einbound.backends.sizes import Metered
 from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
 from einbound.expr.network import Network
@@ -19,7 +19,7 @@ from einbound.plan.order import N_EXACT, first_order
 from einbound.plan.rules import Objective
 from einbound.plan.search import search
 from einbound.plan.tree import Tree, steps_from_path
-from einbound.run.executable import Executable, compile_tree
+from einbound.run.executable import Executable, Job, compile_tree
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
 #: Plans below this peak are not compared with the memory available: reading that costs more
@@ -27,9 +27,6 @@ from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 SMALL_PEAK_BYTES = 64 * 1024 * 1024
 #: Plans that are remembered: 14 KiB each for three operands, 4 MiB for a circuit of 165.
 N_PLANS_KEPT = 128
-#: Among plans of equal cost those are preferred that leave this much of a limit free, so that
-#: interpreter objects, which no limit counts, lie within it too.
-HEADROOM_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +119,7 @@ def planned(setting: Setting) -> Made:
     network, dtypes = setting.network(), setting.dtypes()
     job = setting.job(network, dtypes)
     if len(network.inputs) == 1:
-        only = compile_tree(job, Tree.plain(network, ()), DEFAULT_BUFFER_BYTES)
-        return _kept(_made(setting, only, Proof()))
+        return _kept(_made(setting, _only(setting, job), Proof()))
     known: dict[tuple[Tree, int], Executable] = {}
 
     def read(tree: Tree, buffer_bytes: int) -> Metered:
@@ -148,6 +144,17 @@ def planned(setting: Setting) -> Made:
     read(found.tree, found.buffer_bytes)
     best = known[found.tree, found.buffer_bytes]
     return _kept(_made(setting, best, found.proof))
+
+
+def _only(setting: Setting, job: Job) -> Executable:
+    """The executable of one operand, with the largest blocks that keep the limits."""
+    tree, buffer_bytes = Tree.plain(job.network, ()), DEFAULT_BUFFER_BYTES
+    only = compile_tree(job, tree, buffer_bytes)
+    # Elements of an operand that is not in memory are read together in such blocks at least.
+    while job.network.streamed and not _fits(setting, only.metered) and buffer_bytes > 1:
+        buffer_bytes //= 4
+        only = compile_tree(job, tree, buffer_bytes)
+    return only
 
 
 @lru_cache(maxsize=512)

@@ -15,16 +15,23 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from einbound.api.limits import NO_LIMITS, Limits
-from einbound.api.operands import Array, Layout, union_bytes
+from einbound.api.operands import Array, Layout, Operand, as_operand, union_bytes
 from einbound.errors import DTypeError, ExpressionError
 from einbound.expr.expression import Expression
 from einbound.expr.network import Network
 from einbound.plan.effort import Effort
+from einbound.plan.price import Limit
 from einbound.plan.rules import Rules
 from einbound.run.executable import Job
 from einbound.step.dtypes import Dtypes, resolve
 from einbound.step.memory_order import result_axis_order
 from einbound.step.view import View
+
+#: Among plans of equal cost those are preferred that leave this much of a limit free, so that
+#: interpreter objects, which no limit counts, lie within it too.
+HEADROOM_BYTES = 64 * 1024
+#: Part of what a limit leaves beside the operands that blocks leave free, at most.
+_HEADROOM_SHARE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,9 @@ class Setting:
 
     def network(self) -> Network:
         """The network of the operands' shapes."""
-        return self.expression.bind([layout.shape for layout in self.layouts])
+        network = self.expression.bind([layout.shape for layout in self.layouts])
+        streamed = frozenset(k for k, layout in enumerate(self.layouts) if layout.streamed)
+        return replace(network, streamed=streamed) if streamed else network
 
     def dtypes(self) -> Dtypes:
         """The dtypes of operands, intermediates and result.
@@ -98,9 +107,17 @@ class Setting:
     def job(self, network: Network, dtypes: Dtypes) -> Job:
         """The layouts that a schedule is made for."""
         job = self._job(network, dtypes)
+        if network.streamed and self.limits.is_set:
+            job = replace(job, room=self._room())
         if self.rules is None:
             return job
         return replace(job, accumulation_factor=self.rules.accumulation_factor)
+
+    def _room(self) -> Limit:
+        """What blocks may fill: some of a limit stays free, as it does with other plans."""
+        budget = self.limits.budget(self.operand_bytes)
+        given = [n for n in (budget.peak_bytes, budget.workspace_bytes) if n is not None]
+        return budget.less(min(HEADROOM_BYTES, max(min(given), 0) // _HEADROOM_SHARE))
 
     def _job(self, network: Network, dtypes: Dtypes) -> Job:
         views = tuple(
@@ -139,7 +156,7 @@ def setting_of(
     """The setting of a call with arrays, shapes, or a mixture of both."""
     shapes = [_shape_of(operand) for operand in operands]
     if all(shape is None for shape in shapes):
-        arrays = [np.asarray(operand) for operand in operands]
+        arrays = [as_operand(operand) for operand in operands]
         layouts = tuple(Layout.of(a) for a in arrays)
         if isinstance(dtype, (list, tuple)):
             raise ExpressionError(
@@ -151,7 +168,7 @@ def setting_of(
             expression, layouts, union_bytes(arrays), limits, None, forced, order, casting
         )
     layouts = tuple(
-        Layout.of(np.asarray(operand)) if shape is None else Layout.fresh(shape, kind)
+        Layout.of(as_operand(operand)) if shape is None else Layout.fresh(shape, kind)
         for operand, shape, kind in zip(operands, shapes, _dtypes(dtype, len(shapes)), strict=True)
     )
     return Setting(
@@ -217,14 +234,17 @@ def _pairs(same: Any) -> list[tuple[int, int]]:
         ) from None
 
 
-def out_of(out: Array, arrays: Sequence[Array]) -> Out:
+def out_of(out: Array, operands: Sequence[Operand]) -> Out:
     """The layout of the caller's result array and whether it overlaps an operand.
+
+    Whether it is what an operand that is not in memory is read from cannot be known.
 
     Raises:
         TypeError: `out` is no array.
     """
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out is of type {type(out).__name__}; expected a numpy array")
+    arrays = [a for a in operands if isinstance(a, np.ndarray)]
     return Out(Layout.of(out), any(np.may_share_memory(out, a) for a in arrays))
 
 

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from einbound.backends.numpy_ import Kernel
+from einbound.backends.reads import Call, Window, Workspace, call_here, fill
 from einbound.backends.sizes import CallKey
 from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Contract, Loop, Sum
+from einbound.schedule.instructions import Contract, Loop, Read, Sum
+from einbound.step.reading import Intake
 
 Array: TypeAlias = NDArray[Any]
 
@@ -38,7 +40,19 @@ class NumpyOps:
         result: Makes the result array, or returns the caller's.
     """
 
-    __slots__ = ("buffers", "give", "hidden", "kernels", "make_room", "result", "take", "work")
+    __slots__ = (
+        "buffers",
+        "call",
+        "give",
+        "hidden",
+        "intakes",
+        "kernels",
+        "make_room",
+        "result",
+        "take",
+        "work",
+        "workspace",
+    )
 
     def __init__(
         self,
@@ -57,6 +71,10 @@ class NumpyOps:
         #: What NumPy takes itself in some of the calls, and who is told before it does.
         self.hidden: Mapping[CallKey, int] = {}
         self.make_room: Callable[[int], None] = _ignore
+        #: How operands that are not in memory are read, and what for.
+        self.intakes: Mapping[int, Intake] = {}
+        self.workspace: Workspace | None = None
+        self.call: Call = call_here
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
         """Every trip."""
@@ -93,6 +111,12 @@ class NumpyOps:
         """The sum, in place."""
         kernel = self.kernels[what.into, source.shape, (), False]
         kernel(source, None, into, False, self.take, self.give)
+        return into
+
+    def read(self, what: Read, source: Window, into: Array) -> Array:  # type: ignore[override]
+        """The window's blocks, read and written one after the other."""
+        assert self.workspace is not None, "a run with operands not in memory has a workspace"
+        fill(source, into, self.intakes[what.into], self.workspace, self.call)
         return into
 
     def add(self, source: Array, into: Array) -> Array:

@@ -16,8 +16,9 @@ from typing import TypeAlias
 import numpy as np
 
 from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Contract, Loop, Schedule, Sum, flat, reads
+from einbound.schedule.instructions import Contract, Loop, Read, Schedule, Sum, flat, reads
 from einbound.step.blocked import Way
+from einbound.step.reading import Intake
 from einbound.step.view import View
 from einbound.step.way import pair_way, sum_way
 
@@ -42,16 +43,47 @@ class Peak:
         step: The step that runs, or None while a cell is made.
         workspace_bytes: Buffers of that step.
         alive: The cells, in the order in which they were made.
+        reads: The operand of which the workspace is a block that was just read, or None.
     """
 
     n_bytes: int = 0
     step: int | None = None
     workspace_bytes: int = 0
     alive: tuple[Alive, ...] = ()
+    reads: int | None = None
 
     def on_top_of(self, n_bytes: int, alive: tuple[Alive, ...]) -> Peak:
         """The same moment with more alive around it."""
-        return Peak(n_bytes + self.n_bytes, self.step, self.workspace_bytes, alive + self.alive)
+        return replace(self, n_bytes=n_bytes + self.n_bytes, alive=alive + self.alive)
+
+
+@dataclass
+class ReadCount:
+    """What reading one operand that is not in memory does over the whole run.
+
+    Attributes:
+        n_bytes: Bytes of all blocks, in the operand's own element type.
+        n_blocks: Requests for a block.
+        block_bytes: The largest block.
+        seconds: Rough time.
+        beside_bytes: Most that is alive beside the block: without the result, and with it.
+    """
+
+    n_bytes: int = 0
+    n_blocks: int = 0
+    block_bytes: int = 0
+    seconds: float = 0.0
+    beside_bytes: tuple[int, int] = (0, 0)
+
+    def include(self, other: ReadCount, times: int, held_bytes: int, result_bytes: int) -> None:
+        """Add what is read in `times` equal stretches, beside what is held around them."""
+        self.n_bytes += times * other.n_bytes
+        self.n_blocks += times * other.n_blocks
+        self.seconds += times * other.seconds
+        self.block_bytes = max(self.block_bytes, other.block_bytes)
+        workspace, space = (held_bytes + n for n in other.beside_bytes)
+        mine = self.beside_bytes
+        self.beside_bytes = max(mine[0], workspace), max(mine[1], space + result_bytes)
 
 
 @dataclass
@@ -95,6 +127,7 @@ class Metered:
         ways: The way of every call that occurs, by what it writes, the extents of what it
             reads, and whether it adds.
         operand_bytes: Bytes that the operands cover, where they are known.
+        reads: What reading each operand that is not in memory does, by operand.
     """
 
     space: Peak
@@ -107,6 +140,12 @@ class Metered:
     sums: dict[int, StepCount] = field(repr=False)
     ways: Mapping[CallKey, Way] = field(repr=False)
     operand_bytes: int = 0
+    reads: Mapping[int, ReadCount] = field(default_factory=dict, repr=False)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from operands that are not in memory."""
+        return sum(count.n_bytes for count in self.reads.values())
 
     @property
     def peak_bytes(self) -> int:
@@ -135,6 +174,7 @@ class Tally:
     workspace: Peak = field(default_factory=Peak)
     steps: dict[int, StepCount] = field(default_factory=dict)
     sums: dict[int, StepCount] = field(default_factory=dict)
+    reads: dict[int, ReadCount] = field(default_factory=dict)
     elements_read: int = 0
 
     def note(self, inner: Peak, result: Alive | None) -> None:
@@ -151,6 +191,13 @@ class Tally:
             for step, count in theirs.items():
                 mine.setdefault(step, StepCount()).include(count, times)
         self.elements_read += times * trip.elements_read
+        for operand, count in trip.reads.items():
+            self.include_read(operand, count, times)
+
+    def include_read(self, operand: int, count: ReadCount, times: int) -> None:
+        """Add what is read of one operand in `times` equal stretches."""
+        known = self.reads.setdefault(operand, ReadCount())
+        known.include(count, times, self.held_bytes, self.result_bytes)
 
     def _alive(self) -> tuple[Alive, ...]:
         return tuple(Alive(cell, n_bytes) for cell, n_bytes in self.held.items())
@@ -179,6 +226,7 @@ class SizesOps:
     buffer_bytes: int
     result_given: bool
     accumulation_factor: float = 0.0
+    intakes: Mapping[int, Intake] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     open: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     known: dict[tuple[object, ...], Tally] = field(default_factory=dict)
@@ -199,10 +247,11 @@ class SizesOps:
             macs=sum(count.macs for count in tally.steps.values()),
             calls=sum(count.calls for count in tally.steps.values()),
             elements_read=tally.elements_read,
-            seconds=sum(count.seconds for count in counts),
+            seconds=sum(count.seconds for count in (*counts, *tally.reads.values())),
             steps=tally.steps,
             sums=tally.sums,
             ways=MappingProxyType(self.ways),
+            reads=MappingProxyType(tally.reads),
         )
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
@@ -260,6 +309,18 @@ class SizesOps:
         workspace = way.workspace_bytes
         self._count(self.tally.sums, self.schedule.cells[what.source].value, way, 0, workspace)
         self._note(Peak(workspace, None, workspace))
+        return into
+
+    def read(self, what: Read, source: View, into: View) -> View:
+        """Count the blocks of a part of an operand, and the largest of them as workspace."""
+        intake = self.intakes[what.into]
+        reading = intake.reading(source.extents)
+        once = ReadCount(
+            reading.total_bytes, reading.n_blocks, reading.block_bytes, reading.seconds
+        )
+        self.tally.include_read(intake.operand, once, 1)
+        workspace = reading.workspace_bytes
+        self._note(Peak(workspace, None, workspace, reads=intake.operand))
         return into
 
     def add(self, source: View, into: View) -> View:

@@ -84,15 +84,7 @@ class Allocator:
         Raises:
             ScheduleError: The promise would be broken; nothing was allocated.
         """
-        live = self.live_bytes + n_bytes
-        if live > self.capacity_bytes:
-            raise ScheduleError(
-                f"a step asked for {n_bytes} bytes with {self.live_bytes} alive, but the plan "
-                f"promised at most {self.capacity_bytes}; nothing was allocated; "
-                "this is a fault in einbound's memory model, please report the plan's JSON"
-            )
-        self.live_bytes = live
-        self.peak_bytes = max(self.peak_bytes, live)
+        self._count(n_bytes)
         if not self.is_mapped:
             return np.empty(n_bytes, np.uint8)
         if self.arena is None:
@@ -148,6 +140,35 @@ class Allocator:
                 return
             self._evacuate(max(start, stop - n_bytes - mmap.PAGESIZE), stop)
             n_bytes -= stop - start
+
+    def lend(self, n_bytes: int) -> None:
+        """Count memory that somebody else takes, and give as many free pages back for it.
+
+        Raises:
+            ScheduleError: The promise would be broken.
+        """
+        self._count(n_bytes)
+        self.make_room(n_bytes)
+
+    def settle(self, n_bytes: int) -> None:
+        """End what `lend` counted."""
+        self.live_bytes -= n_bytes
+
+    def abandon(self) -> None:
+        """Give all pages back after an error, which may keep the arena alive through its frames."""
+        if self.arena is not None:
+            self._evacuate(0, len(self.arena))
+
+    def _count(self, n_bytes: int) -> None:
+        live = self.live_bytes + n_bytes
+        if live > self.capacity_bytes:
+            raise ScheduleError(
+                f"a step asked for {n_bytes} bytes with {self.live_bytes} alive, but the plan "
+                f"promised at most {self.capacity_bytes}; nothing was allocated; "
+                "this is a fault in einbound's memory model, please report the plan's JSON"
+            )
+        self.live_bytes = live
+        self.peak_bytes = max(self.peak_bytes, live)
 
     def _placed(self, n_bytes: int, high: bool) -> tuple[Buffer, tuple[int, int] | None]:
         assert self.arena is not None

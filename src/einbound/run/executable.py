@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 
 from einbound.backends.numpy_ import Kernel, compile_way
 from einbound.backends.numpy_ops import NumpyOps
+from einbound.backends.reads import Call, call_here
 from einbound.backends.sizes import CallKey, Metered
 from einbound.expr.network import Network
+from einbound.plan.price import Limit
 from einbound.plan.tree import Tree
 from einbound.run.allocator import Allocator
 from einbound.run.meter import meter
 from einbound.run.walk import Progress, walk
-from einbound.schedule.instructions import Alloc, Contract, Schedule
+from einbound.schedule.instructions import Alloc, Contract, Read, Schedule, flat
 from einbound.schedule.layouts import value_orders
 from einbound.schedule.lower import lower
 from einbound.schedule.validate import validate
+from einbound.step.reading import Intake
 from einbound.step.view import View
 
 Array = NDArray[Any]
@@ -57,6 +60,8 @@ class Job:
         result_given: The caller owns the result's memory.
         apart: The result's memory overlaps an operand, so it is written at the very end.
         accumulation_factor: Part of a contribution that counts beside what it is added to.
+        room: Bytes that may be alive while a block of an operand that is not in memory is, that
+            block included; None: any number.
     """
 
     network: Network
@@ -66,6 +71,7 @@ class Job:
     result_given: bool = False
     apart: bool = False
     accumulation_factor: float = 0.0
+    room: Limit | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class Executable:
         buffer_bytes: Bound of each buffer of a step.
         schedule: The valid schedule.
         metered: What a run takes.
+        intakes: How operands that are not in memory are read, by the cell that is written.
     """
 
     job: Job
@@ -85,6 +92,7 @@ class Executable:
     buffer_bytes: int
     schedule: Schedule
     metered: Metered
+    intakes: Mapping[int, Intake] = field(default_factory=dict)
 
     @cached_property
     def kernels(self) -> Mapping[CallKey, Kernel]:
@@ -96,6 +104,10 @@ class Executable:
         """Bytes that NumPy takes beside the workspace in some of the calls."""
         ways = self.metered.ways
         return {key: way.hidden_bytes for key, way in ways.items() if way.hidden_bytes}
+
+    def meter(self) -> Metered:
+        """A fresh reading of what a run takes."""
+        return _metered(self.job, self.schedule, self.buffer_bytes, self.intakes)
 
     def prepare(self) -> int:
         """Compile all ways now, so that runs only run; the number of them."""
@@ -132,26 +144,31 @@ class Executable:
 
     def run(
         self,
-        operands: Sequence[Array],
+        operands: Sequence[Any],
         result: Array | None = None,
         progress: Progress | None = None,
     ) -> Array:
         """The result, its axes in the order of its memory.
 
         Args:
-            operands: Arrays with exactly the layouts of the job.
+            operands: Arrays with exactly the layouts of the job; windows of those not in memory.
             result: The caller's array, if the job says that it is given.
             progress: Called with (trips done, trips in all).
         """
         if self.job.work.hasobject:
             # Arithmetic of objects may depend on the caller's context (decimal), so it stays.
-            return self._walk(operands, result, progress)
+            return self._walk(operands, result, progress, call_here)
         if progress is not None:
             progress = _in_own_context(progress)
-        return _QUIET.copy().run(self._walk, operands, result, progress)
+        call = contextvars.copy_context().run if self.intakes else call_here
+        return _QUIET.copy().run(self._walk, operands, result, progress, call)
 
     def _walk(
-        self, operands: Sequence[Array], result: Array | None, progress: Progress | None
+        self,
+        operands: Sequence[Any],
+        result: Array | None,
+        progress: Progress | None,
+        call: Call,
     ) -> Array:
         allocator = Allocator(self.metered.workspace_bytes)
 
@@ -165,7 +182,15 @@ class Executable:
         ops = NumpyOps(self.kernels, self.job.work, allocator.take, allocator.give, make)
         if self.hidden:
             ops.hidden, ops.make_room = self.hidden, allocator.make_room
-        return walk(self.schedule, ops, operands, progress)
+        if not self.intakes:
+            return walk(self.schedule, ops, operands, progress)
+        ops.intakes, ops.workspace, ops.call = self.intakes, allocator, call
+        try:
+            return walk(self.schedule, ops, operands, progress)
+        except BaseException:
+            # A caller may keep the error, and with its frames the arena.
+            allocator.abandon()
+            raise
 
 
 def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
@@ -177,7 +202,7 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
         buffer_bytes: Bound of each buffer of a step.
     """
     orders = value_orders(tree, job.operands, job.result, job.work, buffer_bytes)
-    narrow_sums = job.result.dtype != job.work and bool(tree.steps) and _sums_at_root(tree)
+    narrow_sums = job.result.dtype != job.work and _sums_at_root(tree)
     schedule = validate(
         lower(
             tree,
@@ -188,7 +213,22 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
             viewed=not job.result_given,
         )
     )
-    metered = meter(
+    intakes = _intakes(job, schedule, buffer_bytes)
+    metered = _metered(job, schedule, buffer_bytes, intakes)
+    if intakes and job.room is not None:
+        intakes = {
+            cell: _widened(intake, job.room, metered.reads[intake.operand].beside_bytes)
+            for cell, intake in intakes.items()
+        }
+        metered = _metered(job, schedule, buffer_bytes, intakes)
+    return Executable(job, tree, buffer_bytes, schedule, metered, intakes)
+
+
+def _metered(
+    job: Job, schedule: Schedule, buffer_bytes: int, intakes: Mapping[int, Intake]
+) -> Metered:
+    """What a run of a schedule takes."""
+    return meter(
         schedule,
         job.operands,
         job.result,
@@ -196,11 +236,44 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
         buffer_bytes,
         job.result_given,
         job.accumulation_factor,
+        intakes,
     )
-    return Executable(job, tree, buffer_bytes, schedule, metered)
+
+
+def _intakes(job: Job, schedule: Schedule, buffer_bytes: int) -> dict[int, Intake]:
+    """How operands that are not in memory are read: in blocks like a step's buffers, or whole."""
+    intakes = {}
+    for instruction in flat(schedule.body):
+        if isinstance(instruction, Read):
+            operand = schedule.cells[instruction.source].value
+            indices = job.network.inputs[operand]
+            intakes[instruction.into] = Intake(
+                operand,
+                tuple([len(axes) for axes in job.network.accesses[operand].axes]),
+                tuple([indices.index(i) for i in schedule.cells[instruction.into].indices]),
+                job.operands[operand].dtype.itemsize,
+                job.work.itemsize,
+                None if job.room is None else buffer_bytes,
+            )
+    return intakes
+
+
+def _widened(intake: Intake, room: Limit, beside_bytes: tuple[int, int]) -> Intake:
+    """The same in blocks that fill the room beside what is alive while they are."""
+    workspace, space = beside_bytes
+    left = [
+        limit - n
+        for limit, n in ((room.workspace_bytes, workspace), (room.peak_bytes, space))
+        if limit is not None
+    ]
+    assert intake.bound_bytes is not None, "blocks are bounded where there is a room"
+    return replace(intake, bound_bytes=max(min(left), intake.bound_bytes))
 
 
 def _sums_at_root(tree: Tree) -> bool:
+    if not tree.steps:
+        # Blocks of an operand that is not in memory add up.
+        return bool(tree.network.streamed) and len(tree.carried[0]) < len(tree.network.inputs[0])
     return bool(tree.partial(len(tree.steps) - 1))
 
 

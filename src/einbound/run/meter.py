@@ -5,11 +5,15 @@ What a plan promises comes from here, and what runs is the same walk over arrays
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from einbound.backends.sizes import Metered, SizesOps
 from einbound.run.walk import walk
 from einbound.schedule.instructions import Schedule
+from einbound.step.reading import Intake
 from einbound.step.view import View
 
 
@@ -21,6 +25,7 @@ def meter(
     buffer_bytes: int,
     result_given: bool,
     accumulation_factor: float = 0.0,
+    intakes: Mapping[int, Intake] = MappingProxyType({}),
 ) -> Metered:
     """What one run of `schedule` takes.
 
@@ -32,7 +37,8 @@ def meter(
         buffer_bytes: Bound of each buffer of a step.
         result_given: The caller owns the result, so it is alive from the start.
         accumulation_factor: Part of a contribution that counts beside what it is added to.
+        intakes: How operands that are not in memory are read, by the cell that is written.
     """
-    ops = SizesOps(schedule, result, work, buffer_bytes, result_given, accumulation_factor)
+    ops = SizesOps(schedule, result, work, buffer_bytes, result_given, accumulation_factor, intakes)
     walk(schedule, ops, operands)
     return ops.metered()

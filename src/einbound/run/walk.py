@@ -17,6 +17,7 @@ from einbound.schedule.instructions import (
     Free,
     Instruction,
     Loop,
+    Read,
     Scatter,
     Schedule,
     Slice,
@@ -43,6 +44,9 @@ class Ops(Protocol[H]):
 
     def sum(self, what: Sum, source: H, into: H) -> H:
         """The source, summed over the axes that `into` lacks."""
+
+    def read(self, what: Read, source: H, into: H) -> H:
+        """The source, which is not in memory, summed over the axes that `into` lacks."""
 
     def add(self, source: H, into: H) -> H:
         """The sum of both."""
@@ -125,6 +129,9 @@ class _Walk(Generic[H]):
             case Sum():
                 source, into = cells[instruction.source], instruction.into
                 cells[into] = ops.sum(instruction, source, cells[into])
+            case Read():
+                source, into = cells[instruction.source], instruction.into
+                cells[into] = ops.read(instruction, source, cells[into])
             case Add():
                 into = instruction.into
                 cells[into] = ops.add(cells[instruction.source], cells[into])

@@ -58,6 +58,14 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """Read an operand that is not in memory, summed over what `into` lacks, into a cell."""
+
+    source: int
+    into: int
+
+
+@dataclass(frozen=True, slots=True)
 class Add:
     """Add a cell to another of the same indices."""
 
@@ -118,7 +126,7 @@ class Loop:
         return ((start, min(start + self.width, self.extent)) for start in starts)
 
 
-Instruction: TypeAlias = Alloc | Slice | Contract | Sum | Add | Scatter | Free | Loop
+Instruction: TypeAlias = Alloc | Slice | Contract | Sum | Read | Add | Scatter | Free | Loop
 
 
 @dataclass(frozen=True)
@@ -151,7 +159,7 @@ def reads(instruction: Instruction) -> tuple[int, ...]:
     match instruction:
         case Contract():
             return (instruction.left, instruction.right)
-        case Slice() | Sum() | Add() | Scatter():
+        case Slice() | Sum() | Read() | Add() | Scatter():
             return (instruction.source,)
         case _:
             return ()

@@ -38,6 +38,7 @@ def value_orders(
         looped=tuple(_sliced_by_reader(tree, value) for value in range(len(tree.carried))),
         calls=tuple(count.step_calls(step) for step in steps),
         buffer_bytes=buffer_bytes,
+        streamed=tree.network.streamed,
     )
     return choose_layouts(problem)
 

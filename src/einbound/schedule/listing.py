@@ -13,6 +13,7 @@ from einbound.schedule.instructions import (
     Free,
     Instruction,
     Loop,
+    Read,
     Scatter,
     Schedule,
     Slice,
@@ -67,6 +68,8 @@ class _Lines:
                 )
             case Sum():
                 return f"sum     {self.name(instruction.into)} = {self.name(instruction.source)}"
+            case Read():
+                return f"read    {self.name(instruction.into)} = {self.name(instruction.source)}"
             case Add():
                 return f"add     {self.name(instruction.into)} += {self.name(instruction.source)}"
             case Scatter():

@@ -18,6 +18,7 @@ from einbound.schedule.instructions import (
     Free,
     Instruction,
     Loop,
+    Read,
     Scatter,
     Schedule,
     Slice,
@@ -143,7 +144,8 @@ class _Lowering:
         """Write the production of one value into the frames that are open."""
         if value < self.tree.n_operands:
             cell = self._cell(value, place, indices)
-            self._emit(Alloc(cell), Sum(self._window(value), cell))
+            brought = Read if value in self.tree.network.streamed else Sum
+            self._emit(Alloc(cell), brought(self._window(value), cell))
             return cell
         step = value - self.tree.n_operands
         outer = len(self.frames) - 1

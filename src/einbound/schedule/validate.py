@@ -24,6 +24,7 @@ from einbound.schedule.instructions import (
     Free,
     Instruction,
     Loop,
+    Read,
     Scatter,
     Schedule,
     Slice,
@@ -77,7 +78,7 @@ class _Check:
                     self._alloc(self._cell(instruction.cell))
                 case Slice():
                     self._slice(instruction)
-                case Contract() | Sum() | Add() | Scatter():
+                case Contract() | Sum() | Read() | Add() | Scatter():
                     self._write(instruction)
                 case Free():
                     self._free(self._cell(instruction.cell))
@@ -159,7 +160,7 @@ class _Check:
         self.made.add(cell.number)
         self.alive.add(cell.number)
 
-    def _write(self, instruction: Contract | Sum | Add | Scatter) -> None:
+    def _write(self, instruction: Contract | Sum | Read | Add | Scatter) -> None:
         cell = self._cell(instruction.into)
         if cell.number not in self.alive or cell.place is Place.OPERAND:
             self._broken("visibility", f"{instruction} writes cell {cell.number}, not alive")

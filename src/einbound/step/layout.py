@@ -44,6 +44,7 @@ class LayoutProblem:
         looped: Of each value, the indices its reader slices inside loops, outermost first.
         calls: How often each step runs.
         buffer_bytes: Bound of each buffer of a step.
+        streamed: The operands that are not in memory; each is read into a value of its own.
     """
 
     steps: tuple[tuple[int, int], ...]
@@ -56,6 +57,7 @@ class LayoutProblem:
     looped: tuple[Order, ...]
     calls: tuple[int, ...]
     buffer_bytes: int
+    streamed: frozenset[int] = frozenset()
 
 
 def choose_layouts(problem: LayoutProblem) -> tuple[Order, ...]:
@@ -102,7 +104,7 @@ class _Choice:
     def is_free(self, value: int) -> bool:
         """Whether a value is stored in an order of our choice when its reader sees it."""
         operands = self.problem.operands
-        if value >= len(operands):
+        if value >= len(operands) or value in self.problem.streamed:
             return True
         return len(operands[value].indices) > len(self.problem.carried[value])
 
