@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from einbound.errors import BackendError
 from einbound.plan.tree import Combine, Role
+from einbound.report.figures import columns, count, exact_bytes, human_bytes
 from einbound.report.progress import reporting
 from einbound.report.text import (
     AliveRow,
@@ -21,11 +22,7 @@ from einbound.report.text import (
     LoopRow,
     PlanReport,
     StepRow,
-    columns,
-    count,
-    exact_bytes,
     explanation,
-    human_bytes,
     plan_table,
 )
 

@@ -23,7 +23,7 @@ from einbound.demo import Example, demonstrate
 from einbound.errors import EinboundError
 from einbound.expr.subscripts import read
 from einbound.machine.doctor import diagnosis
-from einbound.report.text import columns
+from einbound.report.figures import columns
 
 Array = NDArray[Any]
 

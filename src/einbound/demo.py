@@ -25,7 +25,7 @@ from einbound.machine.peak import (
     run_fresh,
     tracked_growth,
 )
-from einbound.report.text import columns, exact_bytes
+from einbound.report.figures import columns, exact_bytes
 from einbound.run import allocator
 
 Array = NDArray[np.float64]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 
-from einbound.api.limits import describe_cell
-from einbound.api.planning import Made, compiled
+from einbound.api.limits import describe_cell, describe_workspace
+from einbound.api.planning import FALLBACKS, Made, compiled
 from einbound.backends.sizes import StepCount
 from einbound.expr.network import Network
-from einbound.plan.tree import Combine, Loop, Role, Tree
+from einbound.plan.gate import role_of
+from einbound.plan.rules import Rules
+from einbound.plan.tree import Combine, Loop, Role, Tree, trips
+from einbound.report.reasons import ModeRow, PolicyReport, Weight
+from einbound.report.sources import SourceRow
 from einbound.report.text import AliveRow, LimitRow, LoopRow, PlanReport, StepRow
 from einbound.run.executable import Executable
 from einbound.schedule.cells import Place
@@ -38,7 +43,46 @@ def report_of(made: Made) -> PlanReport:
         limits=_limits(made),
         fits=made.fits,
         proven=made.proven,
+        policy=_policy(made),
+        weight=_weight(made),
+        proof=made.proof,
+        sources=_sources(ready),
     )
+
+
+def _policy(made: Made) -> PolicyReport | None:
+    rules = made.setting.rules
+    if rules is None or not rules.by_policy:
+        return None
+    return PolicyReport(
+        modes=tuple(_mode_rows(made.executable.tree, rules)),
+        objective=rules.objective.value,
+        threshold_bytes=rules.threshold_bytes,
+        peak_bytes=made.peak_bytes,
+        fallback=FALLBACKS[rules.objective],
+        persistent_only=tuple(sorted(rules.volatile)) if rules.persistent_only else (),
+        accumulation_factor=rules.accumulation_factor,
+    )
+
+
+def _mode_rows(tree: Tree, rules: Rules) -> Iterator[ModeRow]:
+    network = tree.network
+    refused = {refusal.index: refusal.why for refusal in rules.refusals}
+    for index, mode in enumerate(rules.grid.modes):
+        label = str(network.labels[index])
+        n_trips = None
+        if mode.admitted and mode.target is not None:
+            n_trips = trips(rules.grid.within(index, mode.target), network)
+        used = tuple(loop.n_batches for loop in tree.loops if str(loop.index) == label)
+        role = role_of(network, index).value
+        yield ModeRow(label, role, mode.target, n_trips, used, refused.get(label, ""))
+
+
+def _weight(made: Made) -> Weight | None:
+    weighed = made.weighed
+    if weighed.iterations == 1:
+        return None
+    return Weight(weighed.persistent_macs, weighed.volatile_macs, weighed.iterations)
 
 
 def contraction(ready: Executable, step: int) -> str:
@@ -113,6 +157,8 @@ def _moment(ready: Executable) -> str:
     peak = ready.metered.space
     if peak.step is not None:
         return f"step {peak.step}, {contraction(ready, peak.step)}"
+    if peak.reads is not None:
+        return f"reading a block of operand {peak.reads}"
     if not peak.alive:
         return "a view of an operand"
     # What was made last stands last.
@@ -129,8 +175,23 @@ def _alive(made: Made) -> tuple[AliveRow, ...]:
         name = describe_cell(ready.schedule.cells[alive.cell], ready.tree)
         rows.append(AliveRow(name, alive.n_bytes))
     if peak.workspace_bytes:
-        rows.append(AliveRow(f"buffers of step {peak.step}", peak.workspace_bytes))
+        rows.append(AliveRow(describe_workspace(peak), peak.workspace_bytes))
     return tuple(rows)
+
+
+def _sources(ready: Executable) -> tuple[SourceRow, ...]:
+    network = ready.job.network
+    return tuple(
+        SourceRow(
+            operand=operand,
+            labels=network.name(network.inputs[operand]),
+            n_bytes=ready.job.operands[operand].nbytes,
+            block_bytes=read.block_bytes,
+            n_blocks=read.n_blocks,
+            read_bytes=read.n_bytes,
+        )
+        for operand, read in sorted(ready.metered.reads.items())
+    )
 
 
 def _limits(made: Made) -> tuple[LimitRow, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einbound.report.text import columns, count, human_bytes
+from einbound.report.figures import columns, count, human_bytes
 
 
 @dataclass(frozen=True, slots=True)

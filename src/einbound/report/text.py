@@ -5,10 +5,14 @@ Pure functions from a record to text. Filling the record belongs to `api`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from einbound.plan.effort import Proof
 from einbound.plan.tree import Combine, Role
+from einbound.report.figures import columns, count, exact_bytes, human_bytes, kept, ratio
+from einbound.report.reasons import PolicyReport, Weight, policy_lines, search_lines, weight_line
+from einbound.report.sources import SourceRow, source_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,10 @@ class PlanReport:
         limits: The limits that were applied.
         fits: The plan keeps every limit.
         proven: No plan that keeps the limits has fewer macs.
+        policy: What a batch policy admitted, if there was one.
+        weight: Multiply-adds of several evaluations, if operands are volatile.
+        proof: What the search could say.
+        sources: The operands that are not in memory.
     """
 
     expression: str
@@ -121,6 +129,10 @@ class PlanReport:
     limits: tuple[LimitRow, ...] = ()
     fits: bool = True
     proven: bool = False
+    policy: PolicyReport | None = None
+    weight: Weight | None = None
+    proof: Proof | None = None
+    sources: tuple[SourceRow, ...] = ()
 
 
 def plan_table(plan: PlanReport) -> str:
@@ -128,9 +140,14 @@ def plan_table(plan: PlanReport) -> str:
     lines = [f"{plan.expression}  {plan.dtype}", "", *_steps(plan.steps)]
     if plan.loops:
         lines += ["", *_loops(plan.loops)]
+    if plan.sources:
+        lines += ["", *source_lines(plan.sources)]
     summary = [
         ("peak", human_bytes(plan.peak_bytes), _sum_of_parts(plan)),
-        *((row.name, human_bytes(row.n_bytes), _verdict(row)) for row in plan.limits),
+        *(
+            (row.name, human_bytes(row.n_bytes), kept(row.used_bytes, row.n_bytes))
+            for row in plan.limits
+        ),
         ("macs", count(plan.macs), _repeated(plan)),
     ]
     return "\n".join([*lines, "", *columns(summary, "<><")])
@@ -141,70 +158,19 @@ def explanation(plan: PlanReport) -> str:
     sections = {
         "order": _steps(plan.steps),
         "loops": [*_loops(plan.loops), _bought(plan)] if plan.loops else ["none"],
+        "sources": source_lines(plan.sources),
         "peak": _peak(plan),
         "bytes": _bytes(plan),
         "limits": [_limit(row) for row in plan.limits] or ["none was given"],
-        "proof": [_proof(plan)],
+        "policy": [] if plan.policy is None else policy_lines(plan.policy),
+        "evaluations": [] if plan.weight is None else [weight_line(plan.weight)],
+        "proof": [_proof(plan), *search_lines(plan.proof, _weighed(plan))],
     }
     lines = [f"{plan.expression}  {plan.dtype}"]
     for title, body in sections.items():
-        lines += ["", title, *(f"  {line}".rstrip() for line in body)]
+        if body:
+            lines += ["", title, *(f"  {line}".rstrip() for line in body)]
     return "\n".join(lines)
-
-
-def human_bytes(n_bytes: int) -> str:
-    """A number of bytes in the largest binary unit that leaves at least 1.
-
-    Example:
-        >>> human_bytes(1000), human_bytes(3 * 2**29)
-        ('1,000 B', '1.50 GiB')
-    """
-    unit = min(max(n_bytes.bit_length() - 1, 0) // 10, 6)
-    if unit == 0:
-        return f"{n_bytes:,} B"
-    # Rounded in integers: sizes of wide networks overflow floats.
-    hundredths = (n_bytes * 100 + (1 << (10 * unit - 1))) >> (10 * unit)
-    return f"{hundredths // 100:,}.{hundredths % 100:02d} {'KMGTPE'[unit - 1]}iB"
-
-
-def exact_bytes(n_bytes: int) -> str:
-    """A number of bytes to the byte, with its human form beside it.
-
-    Example:
-        >>> exact_bytes(2048)
-        '2,048 bytes (2.00 KiB)'
-    """
-    short = f" ({human_bytes(n_bytes)})" if n_bytes >= 1024 else ""
-    return f"{n_bytes:,} bytes{short}"
-
-
-def count(n: int) -> str:
-    """A count with thousands separated; from 10**15 on, its leading digits and power.
-
-    Example:
-        >>> count(1234567), count(123456 * 10**400)
-        ('1,234,567', '1.234e405')
-    """
-    if n < 10**15:
-        return f"{n:,}"
-    # Not through floats and not through all digits: counts of wide networks overflow both.
-    power = 15
-    while n >= 10 ** (power + 1):
-        power += 1
-    lead = n // 10 ** (power - 3)
-    return f"{lead // 1000}.{lead % 1000:03d}e{power}"
-
-
-def columns(rows: Iterable[Sequence[str]], align: str) -> list[str]:
-    """Rows as lines with aligned columns; `align` has "<" or ">" for each column."""
-    rows = list(rows)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(align))]
-    return [
-        "  ".join(
-            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _steps(steps: Iterable[StepRow]) -> list[str]:
@@ -244,21 +210,10 @@ def _sum_of_parts(plan: PlanReport) -> str:
     return ", ".join(f"{name} {human_bytes(n)}" for name, n in parts.items())
 
 
-def _verdict(row: LimitRow) -> str:
-    if row.used_bytes <= row.n_bytes:
-        return f"kept with {human_bytes(row.n_bytes - row.used_bytes)} to spare"
-    return f"NOT KEPT: {human_bytes(row.used_bytes - row.n_bytes)} too much"
-
-
 def _repeated(plan: PlanReport) -> str:
     if plan.macs == plan.plain_macs or not plan.plain_macs:
         return ""
-    return f"{_ratio(plan.macs, plan.plain_macs)} of the same order without loops"
-
-
-def _ratio(part: int, whole: int) -> str:
-    hundredths = (100 * part + whole // 2) // whole
-    return f"{hundredths // 100:,}.{hundredths % 100:02d}x"
+    return f"{ratio(plan.macs, plan.plain_macs)} of the same order without loops"
 
 
 def _bought(plan: PlanReport) -> str:
@@ -291,6 +246,15 @@ def _bytes(plan: PlanReport) -> list[str]:
 def _limit(row: LimitRow) -> str:
     given = "" if row.given == str(row.n_bytes) else f" (given as {row.given})"
     return f"{row.name} {exact_bytes(row.n_bytes)}{given}: {_verdict(row)}"
+
+
+def _verdict(row: LimitRow) -> str:
+    return kept(row.used_bytes, row.n_bytes)
+
+
+def _weighed(plan: PlanReport) -> int:
+    """The multiply-adds that the search compared."""
+    return plan.macs if plan.weight is None else plan.weight.macs
 
 
 def _proof(plan: PlanReport) -> str:
