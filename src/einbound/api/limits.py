@@ -53,7 +53,8 @@ def describe_cell(cell: Cell, tree: Tree) -> str:
     if cell.place is Place.RESULT:
         return f"the result '{name}'"
     if cell.value < tree.n_operands:
-        return f"operand {cell.value} summed to '{name}'"
+        streamed = cell.value in tree.network.streamed
+        return f"operand {cell.value} {'read as' if streamed else 'summed to'} '{name}'"
     if cell.value == tree.root:
         return f"a copy of the result '{name}'"
     return f"intermediate '{name}' of step {cell.value - tree.n_operands}"
@@ -125,4 +126,11 @@ def _parts(least: Executable, peak: Peak) -> tuple[tuple[int, str], ...]:
         (alive.n_bytes, describe_cell(least.schedule.cells[alive.cell], least.tree))
         for alive in peak.alive
     ]
-    return (*cells, (peak.workspace_bytes, f"the buffers of step {peak.step}"))
+    return (*cells, (peak.workspace_bytes, f"the {describe_workspace(peak)}"))
+
+
+def describe_workspace(peak: Peak) -> str:
+    """What the workspace of a peak is, in words."""
+    if peak.reads is not None:
+        return f"block of operand {peak.reads}"
+    return f"buffers of step {peak.step}"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from einbound.backends.numpy_ import Kernel
-from einbound.backends.reads import Call, Window, Workspace, call_here, fill
+from einbound.backends.reads import Call, Workspace, call_here, fill
 from einbound.backends.sizes import CallKey
 from einbound.schedule.cells import Cell, Place
 from einbound.schedule.instructions import Contract, Loop, Read, Sum
@@ -113,7 +113,7 @@ class NumpyOps:
         kernel(source, None, into, False, self.take, self.give)
         return into
 
-    def read(self, what: Read, source: Window, into: Array) -> Array:  # type: ignore[override]
+    def read(self, what: Read, source: Any, into: Array) -> Array:
         """The window's blocks, read and written one after the other."""
         assert self.workspace is not None, "a run with operands not in memory has a workspace"
         fill(source, into, self.intakes[what.into], self.workspace, self.call)

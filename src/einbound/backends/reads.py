@@ -138,7 +138,8 @@ def _write(
 ) -> None:
     order, summed = reading.intake.order, reading.intake.summed()
     # The ellipsis keeps an array where plain slices would give a scalar.
-    part = into[(*(slice(*spans[i]) for i in order), ...)]
+    cuts: Any = (*[slice(*spans[i]) for i in order], ...)
+    part = into[cuts]
     seen = block.transpose((*order, *summed))
     if not summed:
         np.copyto(part, seen, casting="unsafe")

@@ -191,8 +191,8 @@ class Tally:
             for step, count in theirs.items():
                 mine.setdefault(step, StepCount()).include(count, times)
         self.elements_read += times * trip.elements_read
-        for operand, count in trip.reads.items():
-            self.include_read(operand, count, times)
+        for operand, read in trip.reads.items():
+            self.include_read(operand, read, times)
 
     def include_read(self, operand: int, count: ReadCount, times: int) -> None:
         """Add what is read of one operand in `times` equal stretches."""
@@ -247,7 +247,8 @@ class SizesOps:
             macs=sum(count.macs for count in tally.steps.values()),
             calls=sum(count.calls for count in tally.steps.values()),
             elements_read=tally.elements_read,
-            seconds=sum(count.seconds for count in (*counts, *tally.reads.values())),
+            seconds=sum(count.seconds for count in counts)
+            + sum(read.seconds for read in tally.reads.values()),
             steps=tally.steps,
             sums=tally.sums,
             ways=MappingProxyType(self.ways),

@@ -71,7 +71,8 @@ class Reading:
     def block_bytes(self) -> int:
         """Bytes of the largest block, in the operand's own element type."""
         powers = self.intake.powers
-        return self.intake.itemsize * prod(w**p for w, p in zip(self.widths, powers, strict=True))
+        elements = prod([pow(w, p) for w, p in zip(self.widths, powers, strict=True)])
+        return self.intake.itemsize * int(elements)
 
     @cached_property
     def total_bytes(self) -> int:
