@@ -36,8 +36,8 @@ class Chains:
         trips: Number of trips of each.
         indices: The mask of the index that each cuts.
         mask: All of these.
-        counts_calls: Whether the second part of a cost is the number of products that run; else
-            a toll that somebody else adds.
+        calls: What one product adds to the second part of a cost: 1, or 0 if that is a toll, which
+            somebody else adds.
         radix: Factor by which multiply-adds outweigh that part.
         root: The chain without loops.
     """
@@ -73,12 +73,19 @@ class Chains:
         for cut, number in n_trips.items():
             most[cut.index] = max(most.get(cut.index, 1), number)
             self.finest[cut.index] = min(self.finest.get(cut.index, cut.width), cut.width)
-        self.counts_calls = most_toll is None
+        self.calls = 1 if most_toll is None else 0
         if most_toll is None:
             most_toll = (len(network.inputs) - 1) * prod(most.values()) * repeats
         self.radix = most_toll + 1
         self.n_chains = 0
         self.root = Chain(self, None, ())
+
+    def index_masks(self, numbers: Iterable[int]) -> int:
+        """The indices that some loops cut."""
+        mask = 0
+        for k in numbers:
+            mask |= self.indices[k]
+        return mask
 
     def cost(self, macs: int) -> int:
         """The cost of a number of multiply-adds without calls."""
@@ -90,9 +97,12 @@ class Chain:
 
     Attributes:
         numbers: The loops, as positions in the cuts of the family.
+        own: Those of the innermost group.
+        outer: The chain without that group.
         number: Position of this chain among all that were made.
         mask: The indices that are cut.
         groups: The indices that each group cuts.
+        level: Number of groups.
         prefixes: The chains of the first 0, 1, ... groups, this one last.
         n_trips: Trips of all loops together.
         sizes: Bytes of a slice that carries the indices of a mask.
@@ -108,10 +118,13 @@ class Chain:
         "groups",
         "grown",
         "least",
+        "level",
         "mask",
         "n_trips",
         "number",
         "numbers",
+        "outer",
+        "own",
         "places",
         "prefixes",
         "sizes",
@@ -120,27 +133,29 @@ class Chain:
 
     def __init__(self, family: Chains, outer: Chain | None, numbers: tuple[int, ...]) -> None:
         self.family = family
+        self.outer = outer
+        self.own = numbers
         self.number = family.n_chains
         family.n_chains += 1
-        self.numbers: tuple[int, ...] = numbers if outer is None else outer.numbers + numbers
-        self.mask = mask_of(family.cuts[k].index for k in self.numbers)
-        self.groups: tuple[int, ...] = ()
-        self.prefixes: tuple[Chain, ...] = (self,)
-        if outer is not None:
-            self.groups = (*outer.groups, mask_of(family.cuts[k].index for k in numbers))
+        cut = family.index_masks(numbers)
+        trips = prod([family.trips[k] for k in numbers])
+        if outer is None:
+            self.numbers: tuple[int, ...] = numbers
+            self.groups: tuple[int, ...] = ()
+            self.prefixes: tuple[Chain, ...] = (self,)
+            self.mask, self.n_trips = cut, trips
+        else:
+            self.numbers = outer.numbers + numbers
+            self.groups = (*outer.groups, cut)
             self.prefixes = (*outer.prefixes, self)
-        self.n_trips = prod(family.trips[k] for k in self.numbers)
+            self.mask, self.n_trips = outer.mask | cut, outer.n_trips * trips
+        self.level = len(self.groups)
         self.grown: dict[int | tuple[int, ...], Chain] = {}
         self.places: dict[int, list[tuple[int, int, Chain | None]]] = {}
         self.traces: dict[int, tuple[int | tuple[int, ...], ...]] = {}
         self.sizes = Memo(self._bytes)
         self.least = Memo(self._least_bytes)
         self.costs = Memo(self._cost)
-
-    @property
-    def level(self) -> int:
-        """Number of groups of loops."""
-        return len(self.groups)
 
     def plus(self, number: int) -> Chain:
         """This chain with one more loop inside."""
@@ -175,21 +190,29 @@ class Chain:
         return (-trips, *seen) if seen else -trips
 
     def _bytes(self, mask: int) -> int:
-        family = self.family
-        widths = {family.cuts[k].index: family.cuts[k].width for k in self.numbers}
-        return family.itemsize * prod(widths.get(i, family.extents[i]) for i in bits(mask))
+        family, outer = self.family, self.outer
+        if outer is None:
+            return family.itemsize * prod([family.extents[i] for i in bits(mask)])
+        size = outer.sizes[mask]
+        for k in self.own:
+            if mask & family.indices[k] and size:
+                cut = family.cuts[k]
+                size = size // family.extents[cut.index] * cut.width
+        return size
 
     def _least_bytes(self, mask: int) -> int:
-        family = self.family
-        widths = {family.cuts[k].index: family.cuts[k].width for k in self.numbers}
-        return family.itemsize * prod(
-            widths.get(i, family.finest.get(i, family.extents[i])) for i in bits(mask)
-        )
+        size = self.sizes[mask]
+        for index, width in self.family.finest.items():
+            if mask & ~self.mask & 1 << index and size:
+                size = size // self.family.extents[index] * width
+        return size
 
     def _cost(self, mask: int) -> int:
-        family = self.family
-        macs = prod(family.extents[i] for i in bits(mask))
-        for k in self.numbers:
+        family, outer = self.family, self.outer
+        if outer is None:
+            return prod([family.extents[i] for i in bits(mask)]) * family.radix + family.calls
+        macs = outer.costs[mask] - outer.n_trips * family.calls
+        for k in self.own:
             if not mask & family.indices[k]:
                 macs *= family.trips[k]
-        return macs * family.radix + (self.n_trips if family.counts_calls else 0)
+        return macs + self.n_trips * family.calls

@@ -80,7 +80,11 @@ def nondominated(labels: list[Label], *, cost_matters: bool) -> list[Label]:
         # One without escapes replaces all that come later and are not lower.
         if least is not None and label.total >= least:
             continue
-        if any(k.total <= label.total and fit(k.escapes, label.escapes) for k in kept):
+        total, held, escapes = label.peak + label.held, label.held, label.escapes
+        # What fits into others holds no more than they do.
+        if any(
+            k.held <= held and k.peak + k.held <= total and fit(k.escapes, escapes) for k in kept
+        ):
             continue
         kept.append(label)
         if not label.escapes:

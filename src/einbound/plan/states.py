@@ -116,9 +116,10 @@ class Run:
         for row in self._rows.of(subset):
             if effort.spent:
                 break
-            needs = own + sum(least[carried[half]] for half in row.split.stored)
-            if needs <= site.most(self._cost(site, row, chain) + row.floor):
-                self._nests(site, row)
+            cost = self._cost(site, row, chain) + row.floor
+            needs = own + sum([least[carried[half]] for half in row.split.stored])
+            if cost <= room and needs <= site.most(cost):
+                self._nests(site, row, needs)
         kept = nondominated(list(site.found.values()), cost_matters=self._by_cost)
         return kept if self.bounds.n_kept is None else spread(kept, self.bounds.n_kept)
 
@@ -135,11 +136,11 @@ class Run:
         cost = inside.costs[row.split.union]
         return cost if site.once else cost * self.problem.iterations
 
-    def _nests(self, site: Site, row: Row) -> None:
+    def _nests(self, site: Site, row: Row, needs: int) -> None:
         if self._by_groups:
             self._sets(site, row)
         else:
-            self._nest(site, row, site.chain, ())
+            self._nest(site, row, needs, site.chain, ())
 
     def _sets(self, site: Site, row: Row) -> None:
         """Places the halves inside every set of further loops, as far as only bytes count.
@@ -169,25 +170,36 @@ class Run:
             first.setdefault(self.problem.chains.indices[k], k)
         return tuple(first.values())
 
-    def _nest(self, site: Site, row: Row, inside: Chain, falls: tuple[int, ...]) -> None:
+    def _nest(
+        self, site: Site, row: Row, needs: int, inside: Chain, falls: tuple[int, ...]
+    ) -> None:
         """Places the halves inside these loops, and inside all longer nests.
 
         Two neighbouring loops with nothing in the slot between them can be swapped, so one of the
-        two orders is enough; `falls` are the slots that must hold something.
+        two orders is enough; `falls` are the slots that must hold something. No nest takes fewer
+        than `needs` bytes.
         """
-        if self._cost(site, row, inside) + row.floor > site.room:
-            return
         self._place(site, row, inside, falls)
-        numbers = inside.numbers
+        numbers, cost = inside.numbers, self._cost(site, row, inside)
         n_loops = len(numbers)
-        if n_loops >= self._deep:
+        if n_loops >= self._deep or needs > site.most(cost + row.floor):
             return
         opened = inside.level > site.n_around
+        union, factors = row.split.union, self.problem.chains.trips
+        indices, room = self.problem.chains.indices, site.room - row.floor
         for number in self._loops_of(row.useful & ~inside.mask):
+            # A loop over an index that the product lacks repeats it.
+            if not indices[number] & union and cost * factors[number] > room:
+                continue
             if not opened or number > numbers[-1] or self._pins(numbers[-1], number):
-                self._nest(site, row, inside.plus(number), falls)
+                held = falls
             elif len(falls) < row.n_values:
-                self._nest(site, row, inside.plus(number), (*falls, n_loops))
+                held = (*falls, n_loops)
+            else:
+                continue
+            further = inside.plus(number)
+            if self._cost(site, row, further) <= room:
+                self._nest(site, row, needs, further, held)
 
     def _loops_of(self, mask: int) -> tuple[int, ...]:
         """The loops over the indices of a mask."""
