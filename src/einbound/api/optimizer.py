@@ -119,9 +119,7 @@ class Optimizer:
         found = _found(network, self.dtype.itemsize, self._room, self.effort, "path")
         return list(Tree.plain(network, self._checked(network, found, "path").steps).path)
 
-    def search(
-        self, inputs: Sequence[Labels], output: Labels, size_dict: Mapping[Any, int], **_: Any
-    ) -> Any:
+    def search(self, inputs: Sequence[Labels], output: Labels, size_dict: Mapping[Any, int]) -> Any:
         """A cotengra tree, cut into slices if only that fits.
 
         Args:
