@@ -82,13 +82,16 @@ def cpu_seconds(call: Callable[[], Any]) -> float:
 
 
 def rounds(
-    timers: Mapping[str, Callable[[], float]], seconds: float = ROUNDS_SECONDS
+    timers: Mapping[str, Callable[[], float]],
+    seconds: float = ROUNDS_SECONDS,
+    is_clear: Callable[[dict[str, list[float]]], bool] = lambda taken: True,
 ) -> dict[str, list[float]]:
     """Seconds of each side in every round; each round starts with another side.
 
     Args:
         timers: For each side, what runs it once and returns its CPU seconds.
         seconds: About how long all rounds take together.
+        is_clear: Whether what was taken decides; if not, there are up to three times the rounds.
     """
     names = list(timers)
     began = time.process_time()
@@ -97,7 +100,9 @@ def rounds(
     once = time.process_time() - began
     n_rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, int(seconds / once)))
     taken: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(n_rounds):
+    for number in range(3 * n_rounds):
+        if number and number % n_rounds == 0 and is_clear(taken):
+            break
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             taken[name].append(timers[name]())

@@ -175,7 +175,14 @@ def _time_child(task: dict[str, Any]) -> dict[str, Any]:
     if peer.is_whole:
         facts["relative_error"] = largest_difference(plan(*arrays), peer.contract())
     sides = {"ours": lambda: cpu_seconds(lambda: plan(*arrays)), "theirs": peer.seconds}
-    return {**facts, **alternate.rounds(sides)}
+    return {**facts, **alternate.rounds(sides, is_clear=_is_clear)}
+
+
+def _is_clear(taken: dict[str, list[float]]) -> bool:
+    """The interval of the ratio lies on one side of the bars."""
+    found = paired(taken["ours"], taken["theirs"])
+    is_met = found.median <= ROW_BAR and found.high < INTERVAL_BAR
+    return is_met or found.low > ROW_BAR
 
 
 CHILDREN = {"plan": plan_rows, "time": _time_child}
@@ -276,7 +283,9 @@ def table(data: dict[str, Any]) -> str:
         f"with the 95 % bootstrap interval of the median of paired ratios. cotengra runs the "
         f"fastest of its first {FIRST} plans within the limit by macs; where a contraction takes "
         f"longer than {alternate.MOST_SECONDS:.0f} s it is timed on evenly spread slices and "
-        f"scaled (slices timed / all), adding them up not counted.",
+        f"scaled (slices timed / all), adding them up not counted. There are "
+        f"{alternate.FEWEST_ROUNDS} to {alternate.MOST_ROUNDS} rounds, and up to three times as "
+        f"many where the interval holds a bar.",
         _times_table([row for row in rows if "times" in row]),
         "## Geometric means by network",
         _means_table([row for row in rows if ratio(row) is not None]),
