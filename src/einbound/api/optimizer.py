@@ -43,7 +43,7 @@ class Optimizer:
             "512MiB", "1.5GB", or "80%" of what is available now.
         workspace_limit: Bound of what is neither operand nor result.
         dtype: Element type of all operands.
-        effort: How hard orders are looked for.
+        effort: How hard orders are looked for; of it `states`, `trials` and `seed` count here.
 
     Law: what is measured never passes the limit (tests/test_optimizer.py).
 
