@@ -28,6 +28,11 @@ class Memo(dict[int, int]):
         return value
 
 
+def _gone(mask: int) -> int:
+    """What a chain that was let go says about the indices of a mask."""
+    raise AssertionError(f"a chain was asked about {mask:b} after it was let go")
+
+
 class Chains:
     """All chains over one set of loops.
 
@@ -86,6 +91,18 @@ class Chains:
         for k in numbers:
             mask |= self.indices[k]
         return mask
+
+    def dissolve(self) -> None:
+        """Lets go of all chains, which hold each other, so that they need no garbage collector."""
+        stack = [self.root]
+        while stack:
+            chain = stack.pop()
+            stack += chain.grown.values()
+            for memo in (chain.sizes, chain.least, chain.costs):
+                memo.make = _gone
+            chain.prefixes = ()
+            chain.grown.clear()
+            chain.places.clear()
 
     def cost(self, macs: int) -> int:
         """The cost of a number of multiply-adds without calls."""
