@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from einbound.errors import BackendError
+from einbound.plan.effort import Proof
 from einbound.plan.tree import Combine, Role
 from einbound.report.figures import columns, count, exact_bytes, human_bytes
 from einbound.report.progress import reporting
+from einbound.report.reasons import ModeRow, PolicyReport, Weight, policy_lines, search_lines
 from einbound.report.text import (
     AliveRow,
     LimitRow,
@@ -70,6 +72,47 @@ def test_explanation_of_a_plan_that_repeats_work_and_does_not_fit(
     limits = (LimitRow("workspace_limit", "1000", 1000, 40_960_512),)
     plan = replace(LADDER, macs=43_008_000_000, limits=limits, fits=False, proven=False)
     golden(explanation(plan) + "\n")
+
+
+POLICY = PolicyReport(
+    modes=(
+        ModeRow("P", "contracted", 256, 2),
+        ModeRow("a", "external", None, None, used=(8, 2)),
+        ModeRow("b", "external", None, None, refused="batch_spectator_indices is False"),
+        ModeRow("c", "contracted", 0, None, refused="batch_target_size is 0"),
+    ),
+    objective="time",
+    threshold_bytes=120_000_000,
+    peak_bytes=112_640_512,
+    fallback="the fewest multiply-adds of all",
+)
+
+
+def test_explanation_of_a_plan_under_a_policy(golden: Callable[..., None]) -> None:
+    proof = Proof(depth=3, widths=(2, 4, 8), modes=2, exhausted=True, states=1234)
+    weight = Weight(12_288_000_000, 16_384_000_000, 20)
+    plan = replace(LADDER, limits=(), policy=POLICY, weight=weight, proof=proof)
+    golden(explanation(plan) + "\n")
+
+
+def test_explanation_of_a_plan_that_breaks_its_threshold_after_a_deadline(
+    golden: Callable[..., None],
+) -> None:
+    proof = Proof(
+        outer_products=False, modes=2, bound_macs=26_000_000_000, states=9, reproducible=False
+    )
+    policy = replace(POLICY, threshold_bytes=10**8, persistent_only=(1, 2), accumulation_factor=1.3)
+    plan = replace(LADDER, policy=policy, fits=False, proven=False, proof=proof)
+    golden(explanation(plan) + "\n")
+
+
+def test_an_infinite_threshold_is_told() -> None:
+    *_, last = policy_lines(replace(POLICY, threshold_bytes=None))
+    assert last == "peak_threshold is infinite: no loop is opened"
+
+
+def test_nothing_is_told_of_a_search_that_was_not_made() -> None:
+    assert search_lines(Proof(), 100) == []
 
 
 def test_a_plan_without_steps_loops_and_limits_is_printed_too(golden: Callable[..., None]) -> None:

@@ -37,7 +37,7 @@ def _admit(_: Index) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BatchPolicy:
     """Which indices may be batched, how finely, and up to which peak.
 

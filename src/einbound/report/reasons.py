@@ -5,7 +5,6 @@ Sections of `plan.explain()`; pure functions from records to lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from einbound.plan.effort import Proof
@@ -108,16 +107,21 @@ def _mode(row: ModeRow) -> tuple[str, ...]:
     return (row.index, row.role, target, n_trips, used, "admitted")
 
 
-def weight_line(weight: Weight) -> str:
+def weight_lines(weight: Weight) -> list[str]:
     """The sums that order and loops were chosen for."""
-    return (
-        f"macs once: {count(weight.once_macs)}; in each of {count(weight.iterations)} evaluations: "
-        f"{count(weight.each_macs)}; in all: {count(weight.macs)}, for which order and loops were "
-        "chosen"
-    )
+    rows = [
+        ("once", count(weight.once_macs), "macs of steps without a volatile operand below"),
+        (
+            "each",
+            count(weight.each_macs),
+            f"macs in each of {count(weight.iterations)} evaluations",
+        ),
+        ("all", count(weight.macs), "macs, for which order and loops were chosen"),
+    ]
+    return columns(rows, "<><")
 
 
-def search_lines(proof: Proof | None, macs: int) -> Iterable[str]:
+def search_lines(proof: Proof | None, macs: int) -> list[str]:
     """What was searched, and what is not ruled out; nothing where nothing was searched.
 
     Args:
@@ -125,18 +129,19 @@ def search_lines(proof: Proof | None, macs: int) -> Iterable[str]:
         macs: Multiply-adds of the plan, as the search counts them.
     """
     if proof is None or not (proof.states or proof.exhausted):
-        return
-    depth = "any number of" if proof.depth is None else f"at most {proof.depth}"
-    trips = " in " + ", ".join(map(str, proof.widths)) + " trips" if proof.widths else ""
-    outer = "with" if proof.outer_products else "without"
-    yield (
-        f"searched: all orders {outer} products of values that share no index, {depth} loops "
-        f"around a production, {proof.modes} indices to cut{trips}"
-    )
-    end = "to its end" if proof.exhausted else "not to its end: the plan is the best found"
-    yield f"{count(proof.states)} states were explored, {end}"
+        return []
+    outer = "all" if proof.outer_products else "all without products of values that share no index"
+    depth = "any number" if proof.depth is None else f"at most {proof.depth}"
+    trips = f", in {', '.join(map(str, proof.widths))} trips" if proof.widths else ""
+    end = "to the end of all these" if proof.exhausted else "not to the end: best found"
+    rows = [
+        ("orders", outer),
+        ("loops", f"{depth} around a production, over {proof.modes} indices{trips}"),
+        ("states", f"{count(proof.states)}, {end}"),
+    ]
     if 0 < proof.bound_macs < macs:
-        gap = ratio(macs, proof.bound_macs)
-        yield f"no plan of that class has fewer than {count(proof.bound_macs)} macs; this has {gap}"
+        gap = f"at least {count(proof.bound_macs)} in any of these; the plan has "
+        rows.append(("macs", gap + ratio(macs, proof.bound_macs)))
     if not proof.reproducible:
-        yield "a deadline cut the search short: another run may find another plan"
+        rows.append(("again", "not reproducible: a deadline cut the search short"))
+    return columns(rows, "<<")

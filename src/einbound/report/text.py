@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from einbound.plan.effort import Proof
 from einbound.plan.tree import Combine, Role
 from einbound.report.figures import columns, count, exact_bytes, human_bytes, kept, ratio
-from einbound.report.reasons import PolicyReport, Weight, policy_lines, search_lines, weight_line
+from einbound.report.reasons import PolicyReport, Weight, policy_lines, search_lines, weight_lines
 from einbound.report.sources import SourceRow, source_lines
 
 
@@ -163,7 +163,7 @@ def explanation(plan: PlanReport) -> str:
         "bytes": _bytes(plan),
         "limits": [_limit(row) for row in plan.limits] or ["none was given"],
         "policy": [] if plan.policy is None else policy_lines(plan.policy),
-        "evaluations": [] if plan.weight is None else [weight_line(plan.weight)],
+        "evaluations": [] if plan.weight is None else weight_lines(plan.weight),
         "proof": [_proof(plan), *search_lines(plan.proof, _weighed(plan))],
     }
     lines = [f"{plan.expression}  {plan.dtype}"]
