@@ -8,6 +8,7 @@ throughout, sums are made in place and every product may be batched.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import itertools
@@ -15,6 +16,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import permutations
 from math import inf, nan
 from typing import Any
@@ -565,6 +567,14 @@ class TestThreshold:
                 call()
             assert [warning.filename for warning in all_] == [__file__]
 
+    def test_a_plan_made_again_for_other_arrays_warns_where_it_is_called(self) -> None:
+        policy = eb.BatchPolicy.auto(10_000)
+        plan = eb.plan(self.CHAIN, *self.SHAPES, policy=policy)
+        assert plan.fits
+        with pytest.warns(eb.BudgetWarning, match="is not kept") as caught:
+            plan(np.ones((80, 16)), np.ones((16, 16)), np.ones((16, 8)))
+        assert [warning.filename for warning in caught] == [__file__]
+
     def test_the_warning_names_the_fallback(self) -> None:
         policy = eb.BatchPolicy.auto(100)
         with pytest.warns(eb.BudgetWarning, match="'time' it is the one with the fewest multiply-"):
@@ -750,7 +760,7 @@ class TestPublishedHoisting:
 
 
 class TestPublishedGates:
-    K = network("g[a1 i1 K] h[a2 i2 K] p[i1 i3] q[i2 i4]", a=6, i=6, K=100)[0]
+    K = network("g[a1 i1 K] h[a2 i2 K] p[i1 i3] q[i2 i4]", a=12, i=12, K=100)[0]
 
     def policy(self, threshold: float, **fields: Any) -> eb.BatchPolicy:
         return eb.BatchPolicy(
@@ -777,3 +787,149 @@ class TestPublishedGates:
         policy = eb.BatchPolicy(is_batchable_external_index=yes, peak_threshold=1)
         plan = quietly(lambda: eb.plan(*self.K, policy=policy))
         assert plan.loops == ()
+
+    def test_above_the_threshold_the_contracted_index_is_cut_and_nothing_repeated(self) -> None:
+        # Published for 30, 30, 500 elements: threshold 0.9 of the peak cuts K, and so does 1 byte.
+        free = eb.plan(*self.K)
+        tight = eb.plan(*self.K, policy=self.policy(0.9 * free.peak_bytes))
+        hopeless = quietly(lambda: eb.plan(*self.K, policy=self.policy(1)))
+        for plan, fits in ((tight, True), (hopeless, False)):
+            assert {(loop.index, loop.batch_size) for loop in plan.loops} == {("K", 20)}
+            assert (plan.macs, plan.fits) == (free.macs, fits)
+            assert plan.peak_bytes < free.peak_bytes
+
+    def test_evaluations_decide_the_order_of_volatile_operands(self) -> None:
+        args, _ = network("A[i1 a1 x] B[i2 a2 x] t[a1 a2 i1 i2]", **USUAL)
+        leaf = eb.BatchPolicy(is_volatile_leaf=lambda operand: operand.number == 2)
+        for fields in ({"volatile": [2]}, {"policy": leaf}):
+            plan = eb.plan(*args, iterations=10, **fields)
+            assert nested(plan.tree) == order((0, 1), 2)
+            assert plan.macs == 4_000_000 + 1_000_000
+            assert "14,000,000  macs, for which order" in plan.explain()
+            assert eb.plan(*args, iterations=1, **fields).macs == 4_004_000
+
+
+CHAIN = network("g[a4 F1] h[F1 F2] s[F2 a2] t[a2 a3]", a=12, F=6)[0]
+CUBE = network("g[F1 a1] h[a1 a2] t[a2 a3]", F=60, a=6)[0]
+
+
+@cache
+def alternatives() -> list[eb.Plan]:
+    """Every order of `CUBE` with up to two loops over its labels, three elements a trip."""
+    policy = dataclasses.replace(eb.BatchPolicy.auto(1), batch_target_size=lambda _: 3)
+    labels = dict.fromkeys(label for term in CUBE[1::2] for label in term)
+    places = [(label, node) for label in labels for node in range(2)]
+    plans = []
+    for path in ([(0, 1), (0, 1)], [(0, 2), (0, 1)], [(1, 2), (0, 1)]):
+        for some in itertools.chain(*(permutations(places, n) for n in range(3))):
+            loops = [eb.Loop(label, node=node, batch_size=3) for label, node in some]
+            with contextlib.suppress(eb.PlanError), warnings.catch_warnings():
+                warnings.simplefilter("ignore", eb.BudgetWarning)
+                plans.append(
+                    eb.Plan.build(*CUBE, path=path, loops=loops, policy=policy, buffer_bytes=64)
+                )
+    return plans
+
+
+class TestSelection:
+    def policy(self, threshold: float) -> eb.BatchPolicy:
+        auto = eb.BatchPolicy.auto(int(threshold))
+        return dataclasses.replace(auto, batch_target_size=lambda _: 3)
+
+    @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9, 1.0])
+    def test_time_takes_the_fewest_macs_and_then_the_fewest_loops(self, share: float) -> None:
+        every = alternatives()
+        free, least = eb.plan(*CUBE).peak_bytes, min(plan.peak_bytes for plan in every)
+        threshold = least + int(share * (free - least))
+        plan = quietly(lambda: eb.plan(*CUBE, policy=self.policy(threshold)))
+        fitting = [other for other in every if other.peak_bytes <= threshold]
+        best = min(fitting, key=lambda p: (p.macs, len(p.loops), p.peak_bytes))
+        assert plan.fits
+        assert (plan.macs, len(plan.loops)) == (best.macs, len(best.loops))
+
+    @pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9, 1.0])
+    def test_space_takes_the_fewest_macs_and_then_the_lowest_peak(self, share: float) -> None:
+        every = alternatives()
+        free, least = eb.plan(*CUBE).peak_bytes, min(plan.peak_bytes for plan in every)
+        threshold = least + int(share * (free - least))
+        make = lambda: eb.plan(*CUBE, policy=self.policy(threshold), objective="space")  # noqa: E731
+        plan = quietly(make)
+        fitting = [other for other in every if other.peak_bytes <= threshold]
+        best = min(fitting, key=lambda p: (p.macs, p.peak_bytes))
+        assert plan.fits
+        assert plan.macs == best.macs
+        assert plan.peak_bytes <= best.peak_bytes
+
+    def test_the_fallback_of_time_is_the_fewest_macs_at_their_lowest_peak(self) -> None:
+        every = alternatives()
+        plan = quietly(lambda: eb.plan(*CUBE, policy=self.policy(1)))
+        fewest = min(other.macs for other in every)
+        lowest = min(other.peak_bytes for other in every if other.macs == fewest)
+        assert not plan.fits
+        assert plan.macs == fewest
+        assert plan.peak_bytes <= lowest
+
+    def test_the_fallback_of_space_is_the_lowest_peak(self) -> None:
+        every = alternatives()
+        plan = quietly(lambda: eb.plan(*CUBE, policy=self.policy(1), objective="space"))
+        assert not plan.fits
+        assert plan.peak_bytes <= min(other.peak_bytes for other in every)
+
+    def test_fallbacks_differ_where_the_lowest_peak_repeats_work(self) -> None:
+        time, space = (
+            quietly(lambda o=o: eb.plan(*CHAIN, policy=self.policy(1), objective=o))  # type: ignore[misc]
+            for o in eb.Objective
+        )
+        assert time.macs < space.macs
+        assert space.peak_bytes < time.peak_bytes
+
+    def test_space_without_a_policy_has_the_lower_peak_of_equal_macs(self) -> None:
+        time, space = (eb.plan(*CHAIN, objective=o) for o in eb.Objective)
+        assert space.macs == time.macs
+        assert space.peak_bytes <= time.peak_bytes
+
+    def test_planned_loops_take_the_target_or_its_whole_tiles(self) -> None:
+        free = eb.plan(*CUBE)
+        policy = self.policy(free.peak_bytes - 8)
+        for tiles, width in ((None, 3), ({"F1": 4, "a1": 2, "a2": 2, "a3": 2}, None)):
+            plan = quietly(lambda t=tiles: eb.plan(*CUBE, policy=policy, tiles=t))  # type: ignore[misc]
+            assert plan.loops
+            for loop in plan.loops:
+                expected = width or (4 if loop.index == "F1" else 2)
+                assert loop.batch_size == expected
+
+    @pytest.mark.parametrize("objective", list(eb.Objective))
+    def test_nothing_is_cut_above_volatile_operands_if_so_asked(self, objective: str) -> None:
+        strict = dataclasses.replace(
+            self.policy(1), persistent_only=True, is_volatile_leaf=lambda t: t.number == 3
+        )
+        plan = quietly(lambda: eb.plan(*CHAIN, policy=strict, objective=objective))
+        made: list[frozenset[int]] = [frozenset({k}) for k in range(4)]
+        for entry in plan.path:
+            parts = [made.pop(place) for place in sorted(entry, reverse=True)]
+            made.append(parts[0] | parts[1])
+            step = len(plan.path) - len(made) + 1
+            opened = [loop for loop in plan.loops if loop.node == step - 1]
+            assert not opened or 3 not in made[-1]
+
+    def test_contributions_of_a_policy_are_planned_for(self) -> None:
+        plain = self.policy(eb.plan(*TestPublishedGates.K).peak_bytes * 0.9)
+        heavy = dataclasses.replace(plain, accumulation_factor=1.0)
+        for policy in (plain, heavy):
+            plan = quietly(lambda p=policy: eb.plan(*TestPublishedGates.K, policy=p))  # type: ignore[misc]
+            assert plan.meter().workspace_bytes == plan.workspace_bytes
+            assert plan.fits == (plan.peak_bytes <= policy.peak_threshold)
+
+    def test_what_is_planned_under_a_policy_equals_numpy(self) -> None:
+        rng = np.random.default_rng(1)
+        arrays = [rng.standard_normal(shape) for shape in LADDER_SHAPES]
+        expected = np.einsum(LADDER, *arrays, optimize=True)
+        plain = eb.plan(LADDER, *arrays)
+        least = plain.operand_bytes + plain.result_bytes
+        for share in (0.1, 0.5, 0.9):
+            policy = eb.BatchPolicy.auto(int(least + share * plain.workspace_bytes))
+            for objective in eb.Objective:
+                result = eb.einsum(
+                    LADDER, *arrays, policy=policy, objective=objective, tiles={"a": 3}
+                )
+                assert np.allclose(result, expected)

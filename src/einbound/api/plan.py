@@ -294,7 +294,7 @@ class Plan:
             rules = moved(setting.rules, ready.job.network, network)
             setting = replace(setting, rules=rules)
         made = planned(setting)
-        warn_of(made, stacklevel=4)
+        warn_of(made, stacklevel=5)
         return Plan(made)
 
     def run(

@@ -6,6 +6,7 @@ is refused with the name of the gate that is closed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -236,8 +237,8 @@ def _check_trips(network: Network, mode: Mode, cut: Cut, step: int) -> None:
                 f"step {step} has a trip over {label!r} that ends at {stop}, inside a tile; "
                 f"expected whole tiles, which end at {', '.join(map(str, mode.edges[1:]))}"
             )
-        is_one = not any(start < edge < stop for edge in mode.edges)
-        if mode.target is not None and stop - start > mode.target and not is_one:
+        is_one_tile = mode.edges[bisect_right(mode.edges, start)] >= stop
+        if mode.target is not None and stop - start > mode.target and not is_one_tile:
             raise PlanError(_too_wide(step, label, stop - start, mode.target))
 
 

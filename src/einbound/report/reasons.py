@@ -109,12 +109,13 @@ def _mode(row: ModeRow) -> tuple[str, ...]:
 
 def weight_lines(weight: Weight) -> list[str]:
     """The sums that order and loops were chosen for."""
+    n_times = count(weight.iterations)
     rows = [
         ("once", count(weight.once_macs), "macs of steps without a volatile operand below"),
         (
             "each",
             count(weight.each_macs),
-            f"macs in each of {count(weight.iterations)} evaluations",
+            f"macs in each of {n_times} evaluations",
         ),
         ("all", count(weight.macs), "macs, for which order and loops were chosen"),
     ]
