@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log
 
-from einbound.expr.network import Network
-from einbound.plan.explore import Pool, cut_along, inserted
 from einbound.plan.frame import Frame
-from einbound.plan.masks import Steps, Terms, bits
+from einbound.plan.masks import Terms, bits
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Price
 from einbound.plan.reconfigure import reconfigured
-from einbound.plan.tree import Cut
 from einbound.plan.widths import Candidate, Task, widened
 
 # Indices looked at per round: those of the largest arrays near the worst step.
@@ -26,14 +23,13 @@ _N_VALUES = 5
 _FREE_WORK = 0.02
 
 
-def descend(frame: Frame, nests: Nests, task: Task, pool: Pool, n_priced: int) -> None:
-    """Adds loops anywhere in the order until it fits; the plan joins the pool.
+def descend(frame: Frame, nests: Nests, task: Task, n_priced: int) -> Candidate:
+    """The order with loops added anywhere until it fits, or as near as it comes.
 
     Args:
         frame: The order.
         nests: Loops to start from.
         task: What to keep to.
-        pool: Receives the plan; remembers the nearest one if none fits.
         n_priced: Nests to price, at most.
     """
     price = task.price(frame, nests)
@@ -44,11 +40,9 @@ def descend(frame: Frame, nests: Nests, task: Task, pool: Pool, n_priced: int) -
             break
         nests, price = chosen
     if not price.space.fits(task.limit):
-        pool.note(Candidate(frame, nests, price), task)
-        return
+        return Candidate(frame, nests, price)
     found = widened(frame, nests, task, thorough=False)
-    if found is not None:
-        pool.add(_lightened(found, task, stop))
+    return Candidate(frame, nests, price) if found is None else _lightened(found, task, stop)
 
 
 def _best_move(frame: Frame, nests: Nests, price: Price, task: Task) -> tuple[Nests, Price] | None:
@@ -71,11 +65,11 @@ def _moves(frame: Frame, nests: Nests, price: Price, task: Task) -> Iterator[Nes
     large = _largest(frame, nests, spine)
     seen: dict[int, None] = {}
     for value in large[:_N_VALUES]:
-        seen |= dict.fromkeys(i for i in bits(frame.carried[value]) if frame.extents[i] > 1)
+        seen |= dict.fromkeys(i for i in bits(frame.carried[value]) if frame.loopable >> i & 1)
     for index in list(seen)[:_N_INDICES]:
         for step in _sites(frame, spine, index):
-            if not cut_along(frame, nests, step, index):
-                places = list(inserted(nests, step, index))
+            if not _is_cut(frame, nests, step, index):
+                places = list(_inserted(frame, nests, step, index))
                 yield from places if len(places) < 3 else (places[0], places[-1])
     inside, levels = frame.place(nests)
     for value in sorted(large[: 2 * _N_VALUES]):
@@ -83,6 +77,29 @@ def _moves(frame: Frame, nests: Nests, price: Price, task: Task) -> Iterator[Nes
         hoisted = step >= 0 and reader >= 0 and levels[value] < len(inside[reader])
         if hoisted and nests.hoists[step] is Hoist.FREE:
             yield nests.with_hoist(step, Hoist.INSIDE)
+
+
+def _inserted(frame: Frame, nests: Nests, step: int, index: int) -> Iterator[Nests]:
+    """The nests with a loop more at one step, in every position."""
+    opens, cut = nests.opens[step], frame.finest[index]
+    for position in range(len(opens) + 1):
+        yield nests.with_opens(step, (*opens[:position], cut, *opens[position:]))
+
+
+def _is_cut(frame: Frame, nests: Nests, step: int, index: int) -> bool:
+    """Whether a loop over `index` is open at a step, above it or below it."""
+    value = frame.n + step
+    while value >= 0:
+        if any(cut.index == index for cut in nests.opens[value - frame.n]):
+            return True
+        value = frame.parents[value]
+    stack = [child for child in frame.steps[step] if child >= frame.n]
+    while stack:
+        below = stack.pop() - frame.n
+        if any(cut.index == index for cut in nests.opens[below]):
+            return True
+        stack += [child for child in frame.steps[below] if child >= frame.n]
+    return False
 
 
 def _worst(frame: Frame, price: Price, task: Task) -> int:
@@ -150,7 +167,7 @@ def _moved(frame: Frame, found: Candidate, place: tuple[int, int], task: Task) -
     bare = found.nests.without(place)
     tried = [bare]
     for other in _spine(frame, step):
-        if frame.useful[other] >> cut.index & 1 and not cut_along(frame, bare, other, cut.index):
+        if frame.useful[other] >> cut.index & 1 and not _is_cut(frame, bare, other, cut.index):
             opens = bare.opens[other]
             tried += [
                 bare.with_opens(other, (cut, *opens)),
@@ -158,11 +175,11 @@ def _moved(frame: Frame, found: Candidate, place: tuple[int, int], task: Task) -
             ]
     below = [child - frame.n for child in frame.steps[step] if child >= frame.n]
     for other in below:
-        if frame.useful[other] >> cut.index & 1 and not cut_along(frame, bare, other, cut.index):
+        if frame.useful[other] >> cut.index & 1 and not _is_cut(frame, bare, other, cut.index):
             tried.append(bare.with_opens(other, (*bare.opens[other], cut)))
     best = found
     for nests in tried:
-        if frame.macs(frame.place(nests)[0]) > best.price.macs:
+        if frame.macs(nests) > best.price.macs:
             continue
         price = task.price(frame, nests)
         fits = price.space.fits(task.limit)
@@ -172,20 +189,20 @@ def _moved(frame: Frame, found: Candidate, place: tuple[int, int], task: Task) -
 
 
 def sliced_and_repaired(
-    network: Network, steps: Steps, itemsize: int, task: Task, n_slices: int
+    frame: Frame, task: Task, n_slices: int, *, repair: bool = True
 ) -> tuple[Frame, Nests] | None:
     """An order with indices cut for the whole network, repaired after every cut until it fits.
 
     Args:
-        network: What is contracted.
-        steps: The order to start from.
-        itemsize: Bytes per element.
+        frame: The order to start from.
         task: What to keep to.
         n_slices: Indices to cut, at most.
+        repair: Whether the order may change.
     """
-    terms, units = Terms.of(network), 0
+    network, rules = frame.network, frame.rules
+    terms, units, steps = Terms.of(network), 0, frame.steps
     for _ in range(n_slices):
-        frame = Frame(network, steps, itemsize)
+        frame = Frame(network, steps, frame.itemsize, rules)
         nests = _at_root(frame, units)
         price = task.price(frame, nests)
         if price.space.fits(task.limit):
@@ -194,14 +211,14 @@ def sliced_and_repaired(
         if index is None:
             return None
         units |= 1 << index
-        steps = reconfigured(
-            terms.with_units(units), steps, n_leaves=7, n_solved=2 * len(terms.masks)
-        )
+        if repair:
+            cut = terms.with_units(units)
+            steps = reconfigured(cut, steps, n_leaves=7, n_solved=2 * len(terms.masks))
     return None
 
 
 def _at_root(frame: Frame, units: int) -> Nests:
-    cuts = tuple(Cut(i, 1) for i in bits(units))
+    cuts = tuple(frame.finest[i] for i in bits(units))
     return Nests.none(len(frame.steps)).with_opens(len(frame.steps) - 1, cuts)
 
 
@@ -213,8 +230,6 @@ def _best_slice(frame: Frame, units: int, price: Price, task: Task) -> int | Non
     before, macs = price.excess(task.limit), log(max(price.macs, 1))
     best: tuple[float, int] | None = None
     for index in bits(indices & frame.useful[-1]):
-        if frame.extents[index] < 2:
-            continue
         after = task.price(frame, _at_root(frame, units | 1 << index))
         gain = before - after.excess(task.limit)
         score = gain / (max(0.0, log(max(after.macs, 1)) - macs) + _FREE_WORK)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from einbound.expr.network import Network
-from einbound.plan.masks import Steps, Terms, bits, carried_masks, mask_of
+from einbound.plan.masks import Steps, Terms, bits, carried_masks, mask_of, mask_of
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Price, Space
 from einbound.plan.rate import ADDED_BYTE_SECONDS, Shape
-from einbound.plan.tree import Cut, Tree
+from einbound.plan.rules import Rules
+from einbound.plan.tree import Cut, Tree, trips
 from einbound.step.pricing import READ_BYTE_SECONDS, READ_SECONDS, TOUCH_BYTE_SECONDS
 
 
@@ -27,17 +28,29 @@ class _Item:
     held: int
 
 
+def changing(steps: Steps, n_operands: int, volatile: frozenset[int]) -> list[bool]:
+    """Of each value, whether a volatile operand lies below it."""
+    changes = [value in volatile for value in range(n_operands)]
+    for left, right in steps:
+        changes.append(changes[left] or changes[right])
+    return changes
+
+
 class Frame:
     """One order with everything about it that no loop changes.
 
     Attributes:
         network: What is contracted.
         steps: The order.
-        plain_macs: Multiply-adds without loops.
+        rules: The loops that there may be, and how often products count.
+        plain_macs: Multiply-adds without loops, of all evaluations.
     """
 
-    def __init__(self, network: Network, steps: Steps, itemsize: int) -> None:
+    def __init__(
+        self, network: Network, steps: Steps, itemsize: int, rules: Rules | None = None
+    ) -> None:
         self.network = network
+        self.rules = Rules.free(network) if rules is None else rules
         self.steps = steps
         self.extents = network.extents
         self.itemsize = itemsize
@@ -51,7 +64,9 @@ class Frame:
             self.parents[left] = self.parents[right] = n + step
         self.unions = [self.carried[left] | self.carried[right] for left, right in steps]
         self.products = [terms.sizes[union] for union in self.unions]
-        self.plain_macs = sum(self.products)
+        self.changes = changing(steps, n, self.rules.volatile)
+        self.weighs = bool(self.rules.volatile) and self.rules.iterations > 1
+        self.plain_macs = self.macs(Nests.none(len(steps)))
         self.shapes = [
             Shape.of(self.carried[left], self.carried[right], self.carried[n + step], terms.sizes)
             for step, (left, right) in enumerate(steps)
@@ -67,13 +82,37 @@ class Frame:
         self.streamed = {
             k: itemsize * terms.sizes[mask_of(network.inputs[k])] for k in network.streamed
         }
-        self.useful = [self._useful(left, right) for left, right in steps]
+        grid = self.rules.grid
+        self.finest = [grid.finest(index) for index in range(len(network.extents))]
+        cuts = [cut for cut in self.finest if cut.width < network.extents[cut.index]]
+        self.loopable = mask_of(cut.index for cut in cuts) & grid.admitted
+        self.useful = [self._useful(step) for step in range(len(steps))]
 
-    def _useful(self, left: int, right: int) -> int:
-        """The indices below a part that takes memory: cutting others lowers nothing."""
-        return (self.below[left] if self.stored[left] else 0) | (
+    def _useful(self, step: int) -> int:
+        """The indices that a step may loop over with profit.
+
+        Those below a part that takes memory: cutting others lowers nothing.
+        """
+        if self.rules.persistent_only and self.changes[self.n + step]:
+            return 0
+        left, right = self.steps[step]
+        below = (self.below[left] if self.stored[left] else 0) | (
             self.below[right] if self.stored[right] else 0
         )
+        return below & self.loopable
+
+    def nests(self, tree: Tree) -> Nests:
+        """The loops and levels of a tree of this order."""
+        outside = []
+        for step in range(len(self.steps)):
+            reader = self.parents[self.n + step]
+            around = () if reader < 0 else tree.inside[reader][tree.levels[step] :]
+            outside.append(mask_of(cut.index for cut in around))
+        return Nests(tree.opens, tuple(outside))
+
+    def trips(self, cut: Cut) -> int:
+        """Number of trips of a loop."""
+        return trips(cut, self.network)
 
     def tree(self, nests: Nests) -> Tree:
         """The plan's record."""
@@ -100,9 +139,13 @@ class Frame:
             inside[value] = around[: levels[value]]
         return inside, levels
 
-    def _level(self, value: int, around: tuple[Cut, ...], hoist: Hoist) -> int:
+    def _level(self, value: int, around: tuple[Cut, ...], hoist: Hoist | int) -> int:
         level = len(around)
         if hoist is Hoist.INSIDE:
+            return level
+        if isinstance(hoist, int):
+            while level and hoist >> around[level - 1].index & 1:
+                level -= 1
             return level
         stop = self.below[value]
         if hoist is Hoist.FULL:
@@ -127,30 +170,41 @@ class Frame:
                 size = size // self.extents[cut.index] * cut.width
         return size
 
-    def macs(self, inside: list[tuple[Cut, ...]]) -> int:
-        """Multiply-adds over all trips of placed loops."""
+    def macs(self, nests: Nests) -> int:
+        """Multiply-adds over all trips and in all evaluations."""
+        return self._macs(*self.place(nests))
+
+    def _macs(self, inside: list[tuple[Cut, ...]], levels: list[int]) -> int:
         total = 0
+        weights = self._weights(levels) if self.weighs else None
         for step, product in enumerate(self.products):
             for cut in inside[self.n + step]:
                 if not self.unions[step] >> cut.index & 1:
-                    product *= -(-self.extents[cut.index] // cut.width)
-            total += product
+                    product *= self.trips(cut)
+            total += product if weights is None else weights[self.n + step] * product
         return total
+
+    def _weights(self, levels: list[int]) -> list[int]:
+        """How often each value is made: once if it never changes and no loop is around it."""
+        weights = [self.rules.iterations] * len(levels)
+        for value in range(len(levels) - 1, self.n - 1, -1):
+            reader = self.parents[value]
+            if not self.changes[value] and (not levels[value] or weights[reader] == 1):
+                weights[value] = 1
+        return weights
 
     def least_macs(self, nests: Nests) -> int:
         """Multiply-adds if every loop made two trips: no widths need fewer."""
-        halved = tuple(
-            tuple(Cut(cut.index, -(-self.extents[cut.index] // 2)) for cut in opens)
-            for opens in nests.opens
-        )
-        return self.macs(self.place(Nests(halved, nests.hoists))[0])
+        grid = self.rules.grid
+        halved = tuple(tuple(grid.cut(cut.index, 2) for cut in opens) for opens in nests.opens)
+        return self.macs(Nests(halved, nests.hoists))
 
     def price(self, nests: Nests, buffer_bytes: int) -> Price:
         """Counts under `nests`, where accumulation may use `buffer_bytes` at a time."""
         inside, levels = self.place(nests)
         walk = _Walk(self, nests, inside, levels, buffer_bytes)
         space = walk.space()
-        macs = self.macs(inside)
+        macs = self._macs(inside, levels)
         calls, seconds = self._tally(nests, inside)
         seconds += space.workspace_bytes * TOUCH_BYTE_SECONDS
         return Price(space, macs, calls, seconds, tuple(walk.live()))
@@ -168,7 +222,7 @@ class Frame:
             cuts = inside[value]
             calls = 1
             for cut in cuts:
-                calls *= -(-self.extents[cut.index] // cut.width)
+                calls *= self.trips(cut)
             n_calls += calls
             once = self._once.get((step, cuts))
             if once is None:
@@ -180,11 +234,10 @@ class Frame:
                 firsts = 1
                 for depth, cut in enumerate(cuts):
                     if depth < outer or carried >> cut.index & 1:
-                        firsts *= -(-self.extents[cut.index] // cut.width)
+                        firsts *= self.trips(cut)
                 added = self.size(value, cuts)
                 seconds += (calls - firsts) * added * ADDED_BYTE_SECONDS
         return n_calls, seconds
-
 
     def _read_seconds(self, inside: list[tuple[Cut, ...]]) -> float:
         """Seconds to read the operands that are not in memory, over all trips."""
@@ -192,7 +245,7 @@ class Frame:
         for value in self.streamed:
             calls = 1
             for cut in inside[value]:
-                calls *= -(-self.extents[cut.index] // cut.width)
+                calls *= self.trips(cut)
             once = READ_SECONDS + self.window(value, inside[value]) * READ_BYTE_SECONDS
             seconds += calls * once
         return seconds

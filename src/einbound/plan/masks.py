@@ -103,6 +103,14 @@ def carried_masks(terms: Terms, steps: Steps) -> list[int]:
     return carried
 
 
+def subsets_made(n_operands: int, steps: Steps) -> list[int]:
+    """The operands below every product of an order, as masks."""
+    below = [1 << k for k in range(n_operands)]
+    for left, right in steps:
+        below.append(below[left] | below[right])
+    return below[n_operands:]
+
+
 def order_macs(terms: Terms, steps: Steps) -> int:
     """Multiply-adds of an order without loops."""
     carried = carried_masks(terms, steps)

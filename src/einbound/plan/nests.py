@@ -28,11 +28,12 @@ class Nests:
 
     Attributes:
         opens: The loops that each step opens, outermost first.
-        hoists: How far out each step's value is produced.
+        hoists: How far out each step's value is produced: by a rule, or the indices of the
+            innermost loops around its reader that it is made outside of, as a mask.
     """
 
     opens: tuple[tuple[Cut, ...], ...]
-    hoists: tuple[Hoist, ...]
+    hoists: tuple[Hoist | int, ...]
 
     @classmethod
     def none(cls, n_steps: int) -> Nests:
@@ -47,15 +48,14 @@ class Nests:
         """These nests with another nest at one step."""
         return Nests((*self.opens[:step], opens, *self.opens[step + 1 :]), self.hoists)
 
-    def with_hoist(self, step: int, hoist: Hoist) -> Nests:
+    def with_hoist(self, step: int, hoist: Hoist | int) -> Nests:
         """These nests with another production level at one step."""
         return Nests(self.opens, (*self.hoists[:step], hoist, *self.hoists[step + 1 :]))
 
-    def with_width(self, place: tuple[int, int], width: int) -> Nests:
-        """These nests with another width of one loop."""
+    def with_cut(self, place: tuple[int, int], cut: Cut) -> Nests:
+        """These nests with another loop at one place."""
         step, position = place
         opens = self.opens[step]
-        cut = Cut(opens[position].index, width)
         return self.with_opens(step, (*opens[:position], cut, *opens[position + 1 :]))
 
     def without(self, place: tuple[int, int]) -> Nests:

@@ -6,7 +6,7 @@ from random import Random
 
 from einbound.expr.network import Network
 from einbound.plan.greedy import greedy_steps, linear_steps
-from einbound.plan.masks import Steps, Terms, order_macs, order_peak
+from einbound.plan.masks import Steps, Terms, order_macs, order_peak, subsets_made
 from einbound.plan.reconfigure import reconfigured
 from einbound.plan.subsets import best_orders, fewest, least_peak, steps_of
 
@@ -118,19 +118,12 @@ def first_order(network: Network) -> Steps:
 
 
 def _distinct(found: list[Steps], n_operands: int) -> tuple[Steps, ...]:
+    # Equal trees make equal subsets, whatever the order of steps.
     seen: set[frozenset[int]] = set()
     kept = []
     for steps in found:
-        key = _shape(steps, n_operands)
+        key = frozenset(subsets_made(n_operands, steps))
         if key not in seen:
             seen.add(key)
             kept.append(steps)
     return tuple(kept)
-
-
-def _shape(steps: Steps, n_operands: int) -> frozenset[int]:
-    """The operands below every product: equal for equal trees whatever the order of steps."""
-    below = [1 << k for k in range(n_operands)]
-    for left, right in steps:
-        below.append(below[left] | below[right])
-    return frozenset(below[n_operands:])

@@ -67,7 +67,8 @@ class Task:
 def finest(frame: Frame, nests: Nests) -> Nests:
     """The same loops with one element per trip."""
     return Nests(
-        tuple(tuple(Cut(cut.index, 1) for cut in opens) for opens in nests.opens), nests.hoists
+        tuple(tuple(frame.finest[cut.index] for cut in opens) for opens in nests.opens),
+        nests.hoists,
     )
 
 
@@ -121,11 +122,11 @@ def _trades(found: Candidate, task: Task) -> Iterator[Candidate]:
     for place in found.nests.places():
         step, position = place
         cut = found.nests.opens[step][position]
-        extent = frame.extents[cut.index]
-        n_trips = -(-extent // cut.width)
+        extent, n_trips = frame.extents[cut.index], frame.trips(cut)
         others = tuple(p for p in by_gain if p != place)
         for factor in (2, 4):
-            narrow = start.with_width(place, _width(extent, min(factor * n_trips, extent)))
+            finer = frame.rules.grid.cut(cut.index, min(factor * n_trips, extent))
+            narrow = start.with_cut(place, finer)
             if task.fits(frame, narrow):
                 yield _widen(frame, narrow, (*others, place), task)
                 yield _widen(frame, narrow, (*reversed(others), place), task)
@@ -150,9 +151,7 @@ def _by_gain(frame: Frame, start: Nests) -> tuple[Place, ...]:
     """The loops, those first that repeat most work, then the innermost."""
 
     def macs_without(place: Place) -> int:
-        step, position = place
-        extent = frame.extents[start.opens[step][position].index]
-        return frame.macs(frame.place(start.with_width(place, extent))[0])
+        return frame.macs(_whole(frame, start, place))
 
     return tuple(sorted(start.places(), key=lambda p: (macs_without(p), p[0], -p[1])))
 
@@ -166,9 +165,9 @@ def _evenly(frame: Frame, start: Nests, task: Task) -> Nests:
         power = (low + high) // 2
         nests = start
         for step, position in start.places():
-            extent = frame.extents[start.opens[step][position].index]
-            n_trips = max(2, round(extent ** (1 - power / n_powers)))
-            nests = nests.with_width((step, position), _width(extent, n_trips))
+            index = start.opens[step][position].index
+            n_trips = max(2, round(frame.extents[index] ** (1 - power / n_powers)))
+            nests = nests.with_cut((step, position), frame.rules.grid.cut(index, n_trips))
         if not task.fits(frame, nests):
             high = power
         else:
@@ -176,16 +175,15 @@ def _evenly(frame: Frame, start: Nests, task: Task) -> Nests:
     return best
 
 
-def _width(extent: int, n_trips: int) -> int:
-    """The balanced width of a number of trips."""
-    return max(1, -(-extent // n_trips))
+def _whole(frame: Frame, nests: Nests, place: Place) -> Nests:
+    """The nests with one loop of a single trip."""
+    index = nests.opens[place[0]][place[1]].index
+    return nests.with_cut(place, Cut(index, frame.extents[index]))
 
 
 def _widen(frame: Frame, nests: Nests, order: tuple[Place, ...], task: Task) -> Candidate:
     for place in order:
-        step, position = place
-        extent = frame.extents[nests.opens[step][position].index]
-        without = nests.with_width(place, extent)
+        without = _whole(frame, nests, place)
         if task.fits(frame, _stripped(frame, without)):
             nests = without
         else:
@@ -208,16 +206,13 @@ def _bisect(frame: Frame, nests: Nests, place: Place, task: Task) -> Nests:
     """The nests with the fewest trips of one loop, at least two, that fit."""
     step, position = place
     cut = nests.opens[step][position]
-    extent = frame.extents[cut.index]
-    low, high = 1, -(-extent // cut.width)
+    low, high = 1, frame.trips(cut)
     best = nests
     while high - low > 1:
         middle = (low + high) // 2
-        tried = nests.with_width(place, _width(extent, middle))
+        tried = nests.with_cut(place, frame.rules.grid.cut(cut.index, middle))
         if not task.fits(frame, tried):
             low = middle
         else:
-            high, best = middle, tried
-    width = best.opens[step][position].width
-    balanced = _width(extent, -(-extent // width))
-    return best.with_width(place, balanced)
+            high, best = min(middle, frame.trips(tried.opens[step][position])), tried
+    return best

@@ -1,0 +1,42 @@
+"""What a policy gets whose threshold no plan keeps: speed or space, as it asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from einbound.plan import small
+from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request, over_bytes
+from einbound.plan.masks import Steps
+from einbound.plan.price import Limit
+from einbound.plan.rules import Objective
+from einbound.plan.structures import Room, Structures
+
+
+def fallback(request: Request, order: Steps | None) -> Found:
+    """The plan with the fewest multiply-adds or with the lowest peak, within the budget alone.
+
+    Args:
+        request: What is asked; its threshold cannot be kept.
+        order: The only order to choose from; None: all.
+    """
+    freed = replace(request, rules=replace(request.rules, threshold_bytes=None))
+    if request.rules.objective is Objective.SPACE:
+        lowest = replace(freed, budget=Limit(0, None))
+        found = small.lowest_found(lowest, order)
+    else:
+        # Of equal multiply-adds the lowest peak: loops that repeat nothing are welcome here.
+        spacious = replace(freed.rules, objective=Objective.SPACE)
+        freed = replace(freed, rules=spacious)
+        search = small.SmallSearch(freed, order)
+        found = search.found()
+        if found.fits and freed.limit == Limit(None, None):
+            structures = Structures(freed, order)
+            ledger = Ledger(freed, freed.limit)
+            plain = ledger.confirm(found.tree, found.buffer_bytes)
+            ledger.confirm_fitting(plain.tree, LEAST_BUFFER_BYTES)
+            room = Room(plain.metered.space_bytes)
+            for tree in structures.unrepeated(room, by_time=False):
+                ledger.confirm(tree, LEAST_BUFFER_BYTES)
+            found = ledger.found(found.proof)
+    fits = over_bytes(found.metered, request.budget) <= 0
+    return replace(found, fits=fits, keeps_threshold=False)

@@ -1,0 +1,135 @@
+"""Plans of many operands: several orders, loops anywhere in each, and the meter's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from einbound.plan.descend import descend, sliced_and_repaired
+from einbound.plan.effort import Proof
+from einbound.plan.frame import Frame
+from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request
+from einbound.plan.masks import Steps
+from einbound.plan.nests import Nests
+from einbound.plan.price import Limit
+from einbound.plan.tree import Tree
+from einbound.plan.widths import Candidate, Tally, Task
+
+#: Steps priced in one descent, at most: a price costs its number of steps.
+_N_STEPS_PRICED = 200_000
+#: Indices cut for a whole network, at most.
+_N_SLICES = 60
+#: Passes under ever tighter limits while the meter asks for more than was priced.
+_N_RETRIES = 3
+#: Buffer sizes that widths are chosen for, beside the default.
+_SMALL_BUFFER_BYTES = 64
+
+
+class LargeSearch:
+    """One search for a good plan of many operands.
+
+    Attributes:
+        request: What is asked.
+        frames: The orders, fewest multiply-adds first.
+        ledger: The plans that were metered.
+        tally: Counts the nests that were priced.
+        is_cut_short: Whether a deadline ended the search.
+    """
+
+    def __init__(self, request: Request, orders: Iterable[Steps], *, repair: bool) -> None:
+        self.request = request
+        network, size, rules = request.network, request.itemsize, request.rules
+        self.frames = [Frame(network, steps, size, rules) for steps in orders]
+        self.frames.sort(key=lambda frame: frame.plain_macs)
+        self.ledger = Ledger(request, request.limit)
+        self.tally = Tally()
+        self.is_cut_short = False
+        self._repair = repair
+        effort = request.effort
+        self._end = None
+        if effort.deadline_seconds is not None and effort.clock is not None:
+            self._end = effort.clock() + effort.deadline_seconds
+
+    def found(self) -> Found:
+        """The best plan, or the one that comes nearest."""
+        ledger, network = self.ledger, self.request.network
+        default = self.request.default_buffer_bytes
+        for frame in self.frames:
+            if frame.plain_macs == self.frames[0].plain_macs or ledger.best is None:
+                ledger.confirm(Tree.plain(network, frame.steps), default)
+            if self.request.limit == Limit(None, None):
+                continue
+            if ledger.best is None and frame is self.frames[0]:
+                ledger.confirm_fitting(Tree.plain(network, frame.steps), default)
+        if ledger.best is None and self.request.rules.grid.admitted:
+            self._pass_over(default)
+            if ledger.best is None and default > _SMALL_BUFFER_BYTES:
+                self._pass_over(_SMALL_BUFFER_BYTES)
+        ledger.enlarge(default)
+        return ledger.found(self._proof(), self.tally.n_priced)
+
+    def _proof(self) -> Proof:
+        effort, grid = self.request.effort, self.request.rules.grid
+        return Proof(
+            modes=grid.admitted.bit_count(),
+            outer_products=effort.outer_products,
+            reproducible=not self.is_cut_short,
+        )
+
+    @property
+    def _is_late(self) -> bool:
+        clock = self.request.effort.clock
+        if self._end is not None and clock is not None and clock() >= self._end:
+            self.is_cut_short = True
+        return self.is_cut_short
+
+    def _pass_over(self, buffer_bytes: int) -> None:
+        """Searches all orders with one buffer size."""
+        limit = self.request.limit
+        for number in range(_N_RETRIES):
+            made = self._collect(Task(limit, buffer_bytes, self.tally))
+            missing: int | None = None
+            for candidate in sorted(made, key=lambda c: (self._over(c), *c.price.key)):
+                tree = candidate.frame.tree(candidate.nests)
+                over = self.ledger.confirm_fitting(tree, buffer_bytes).over_bytes
+                missing = over if missing is None else min(missing, over)
+                if over <= 0:
+                    break
+            if missing is None or missing <= 0 or (number and self._is_late):
+                return
+            limit = limit.less(missing)
+
+    def _over(self, made: Candidate) -> int:
+        return made.price.space.over_bytes(self.request.limit)
+
+    def _collect(self, task: Task) -> list[Candidate]:
+        """The plan of each order with loops anywhere, and that with loops at the end."""
+        found: list[Candidate] = []
+        for frame in self.frames:
+            n_priced = _N_STEPS_PRICED // frame.n
+            found.append(descend(frame, Nests.none(len(frame.steps)), task, n_priced))
+            if found[-1].price.space.fits(task.limit):
+                if found[-1].price.macs <= frame.plain_macs:
+                    break
+            if self._is_late:
+                break
+            sliced = sliced_and_repaired(frame, task, _N_SLICES, repair=self._repair)
+            if sliced is not None:
+                found.append(descend(*sliced, task, n_priced))
+        return found
+
+
+def lowest_found(request: Request, orders: Iterable[Steps], *, repair: bool) -> Found:
+    """The plan of the smallest peak that is found.
+
+    What is found depends on which bytes are limited and not on how many, so that the peak that a
+    refusal names is one that can be had, and every larger limit too.
+    """
+    peak_limited = request.budget.peak_bytes is not None
+    nothing = Limit(0, None) if peak_limited else Limit(None, 0)
+    search = LargeSearch(request, orders, repair=repair)
+    search.ledger = Ledger(request, nothing)
+    for frame in search.frames:
+        search.ledger.confirm(Tree.plain(request.network, frame.steps), LEAST_BUFFER_BYTES)
+    for made in search._collect(Task(nothing, LEAST_BUFFER_BYTES, search.tally)):
+        search.ledger.confirm(made.frame.tree(made.nests), LEAST_BUFFER_BYTES)
+    return search.ledger.found(Proof(), search.tally.n_priced)

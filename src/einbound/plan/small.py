@@ -1,0 +1,300 @@
+"""Plans of few operands: structures of the exact search, their widths, and the meter's word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from einbound.plan.effort import Proof
+from einbound.plan.frame import Frame
+from einbound.plan.ledger import (
+    LEAST_BUFFER_BYTES,
+    Found,
+    Ledger,
+    Request,
+    power_below,
+)
+from einbound.plan.masks import Steps
+from einbound.plan.model import Count
+from einbound.plan.price import Limit
+from einbound.plan.rules import Objective
+from einbound.plan.structures import Drafts, Room, Structures, contribution
+from einbound.plan.tree import Tree
+from einbound.plan.widths import Candidate, Tally, Task, traded, widened
+
+#: Predicted seconds from which plans of equal multiply-adds are chosen with more care.
+_SLOW_SECONDS = 5e-2
+#: States explored for a slow plan per predicted second: planning takes some hundredths of it.
+_STATES_PER_SECOND = 2_000
+_LEAST_STATES, _MOST_STATES = 300, 8_000
+#: States of the class that are explored where the caller asked for no effort.
+_N_CLASS_STATES = 12_000
+#: Plans that are metered of one batch.
+_N_METERED, _N_METERED_SLOW = 2, 10
+#: How often bytes that the meter asked for are set aside.
+_N_RETRIES = 6
+#: Nests priced while the widths of one plan are exchanged.
+_N_TRADES_PRICED = 300
+#: Parts of the room that one buffer may take.
+_BUFFER_SHARES = (4, 32)
+
+
+class SmallSearch:
+    """One search for the best plan of few operands.
+
+    Attributes:
+        request: What is asked.
+        structures: Where plans come from.
+        ledger: The plans that were metered.
+        tally: Counts the nests that were priced.
+        bound_macs: Multiply-adds that no plan of the class within the limits is below.
+        exhausted: Whether the class was searched to its end.
+    """
+
+    def __init__(self, request: Request, order: Steps | None) -> None:
+        self.request = request
+        self.structures = Structures(request, order)
+        self.ledger = Ledger(request, request.limit)
+        self.tally = Tally()
+        self.bound_macs = 0
+        self.exhausted = False
+        self._frames: dict[Steps, Frame] = {}
+
+    def found(self) -> Found:
+        """The best plan, or the one that comes nearest."""
+        request, ledger = self.request, self.ledger
+        plain = self.structures.plain()
+        for tree in plain:
+            ledger.confirm(tree, request.default_buffer_bytes)
+        self.bound_macs = min(made.macs for made in ledger.plans.values())
+        is_open = request.limit != Limit(None, None) and bool(request.rules.grid.admitted)
+        if self.is_fastest or not is_open:
+            self.exhausted = True
+            if ledger.best is None:
+                self._shrink(plain)
+            return self._outcome()
+        self._shrink(plain)
+        self._search()
+        if ledger.best is None:
+            self._rescue()
+        self._hasten()
+        ledger.enlarge(request.default_buffer_bytes)
+        return self._outcome()
+
+    def _shrink(self, plain: tuple[Tree, ...]) -> None:
+        """Meters plans without loops with smaller buffers, where their values fit."""
+        request, ledger = self.request, self.ledger
+        for tree in plain:
+            known = ledger.confirm(tree, request.default_buffer_bytes).metered
+            result = min(request.result_bytes, known.space_bytes - known.workspace_bytes)
+            values = Count(tree, request.itemsize).peak_bytes
+            peak, workspace = request.limit.peak_bytes, request.limit.workspace_bytes
+            fits = peak is None or values <= peak
+            if fits and (workspace is None or values - result <= workspace):
+                ledger.confirm_fitting(tree, request.default_buffer_bytes)
+
+    @property
+    def is_fastest(self) -> bool:
+        """Whether a plan without loops keeps the limit with the largest buffers, room to spare."""
+        best = self.ledger.best
+        return (
+            best is not None
+            and not best.tree.loops
+            and best.buffer_bytes == self.request.default_buffer_bytes
+            and (len(best.key) < 5 or not best.key[1] or self.request.rules.by_policy)
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the best plan has no more multiply-adds than any plan."""
+        best = self.ledger.best
+        return best is not None and best.macs <= self.bound_macs
+
+    def _rooms(self) -> tuple[Room, ...]:
+        """What the model may take; the second is tried where the first leads nowhere."""
+        limit, result = self.request.limit, self.request.result_bytes
+        peak, workspace = limit.peak_bytes, limit.workspace_bytes
+        if workspace is None:
+            assert peak is not None, "a search without a limit needs no room"
+            return (Room(peak),)
+        if peak is None:
+            return (Room(workspace, with_result=False),)
+        within = Room(min(workspace, peak - result), with_result=False)
+        return within, Room(min(peak, workspace + result))
+
+    def _search(self) -> None:
+        """Looks for plans that repeat nothing, then for those that repeat least."""
+        spare, limit = self.request.spare_bytes, self.request.limit
+        for room in self._rooms():
+            for left_free in (spare, 0) if spare else (0,):
+                trees = self.structures.unrepeated(room.less(left_free), by_time=False)
+                self._try(trees, limit.less(left_free))
+                if self.is_settled:
+                    self.exhausted = True
+                    return
+        for room in self._rooms():
+            self._repeat(room)
+            if self.ledger.best is not None:
+                return
+
+    def _repeat(self, room: Room) -> None:
+        """Looks for plans of the whole class; bytes that the meter asks for are set aside."""
+        request = self.request
+        n_states = request.effort.states
+        if not request.is_eager:
+            n_states = min(n_states, _N_CLASS_STATES)
+        alone = len(self._rooms()) == 1
+        for number in range(_N_RETRIES):
+            drafts: Drafts = self.structures.drafts(room, n_states)
+            if number == 0 and alone:
+                self.bound_macs = max(self.bound_macs, drafts.bound_macs)
+                self.exhausted = drafts.exhausted
+            missing = self._try(list(drafts.trees), request.limit)
+            if missing <= 0:
+                return
+            room = room.less(missing)
+
+    def _try(self, trees: list[Tree], limit: Limit, *, slow: bool = False) -> int:
+        """Refines and meters some structures; bytes that the nearest one lacked."""
+        ranked: dict[Tree, tuple[Candidate, int]] = {}
+        for tree in dict.fromkeys(trees):
+            for buffer_bytes in self._buffers(slow=slow):
+                made = self._refined(tree, Task(limit, buffer_bytes, self.tally), slow=slow)
+                ranked.setdefault(made.frame.tree(made.nests), (made, buffer_bytes))
+        order = sorted(ranked.items(), key=lambda item: self._rank(*item[1]))
+        is_slow = bool(order) and order[0][1][0].price.seconds > _SLOW_SECONDS
+        n_metered = _N_METERED_SLOW if slow or is_slow else _N_METERED
+        missing: int | None = None
+        for number, (tree, (_, buffer_bytes)) in enumerate(order):
+            if number >= n_metered and (missing is None or missing <= 0):
+                break
+            over = self.ledger.confirm_fitting(tree, buffer_bytes).over_bytes
+            missing = over if missing is None else min(missing, over)
+        return 0 if missing is None else missing
+
+    def _rank(self, made: Candidate, buffer_bytes: int) -> tuple[float, ...]:
+        price, rules = made.price, self.request.rules
+        if rules.objective is Objective.SPACE:
+            return price.macs, price.space.peak_bytes, -buffer_bytes
+        if rules.by_policy:
+            n_loops = len(made.nests.places())
+            return price.macs, n_loops, price.seconds, price.space.peak_bytes, -buffer_bytes
+        return (*price.key, -buffer_bytes)
+
+    def _refined(self, tree: Tree, task: Task, *, slow: bool) -> Candidate:
+        """The structure with the widest slices that fit, or as it is where none do."""
+        frame = self._frame(tree.steps)
+        nests = frame.nests(tree)
+        raw = Candidate(frame, nests, task.price(frame, nests))
+        rules = self.request.rules
+        if rules.grid.is_fixed or rules.objective is Objective.SPACE:
+            return raw
+        found = widened(frame, nests, task, thorough=slow)
+        if found is None:
+            return raw
+        return traded(found, task, _N_TRADES_PRICED) if slow else found
+
+    def _frame(self, steps: Steps) -> Frame:
+        frame = self._frames.get(steps)
+        if frame is None:
+            request = self.request
+            frame = Frame(request.network, steps, request.itemsize, request.rules)
+            self._frames[steps] = frame
+        return frame
+
+    def _buffers(self, *, slow: bool) -> tuple[int, ...]:
+        """Buffer sizes that widths are chosen for."""
+        request = self.request
+        least = min(LEAST_BUFFER_BYTES, request.default_buffer_bytes)
+        if request.rules.objective is Objective.SPACE:
+            return (least,)
+        shares = _BUFFER_SHARES if slow else _BUFFER_SHARES[-1:]
+        sizes = [
+            min(request.default_buffer_bytes, power_below(request.room_bytes // k)) for k in shares
+        ]
+        return tuple(dict.fromkeys(max(size, least) for size in sizes))
+
+    def _hasten(self) -> None:
+        """Looks for a faster plan of equal multiply-adds where the time saved may repay it."""
+        best = self.ledger.best
+        by_time = self.request.rules.objective is Objective.TIME
+        if best is None or not by_time or self.request.rules.grid.is_fixed:
+            return
+        if best.seconds < _SLOW_SECONDS or not self.is_settled:
+            return
+        n_states = int(best.seconds * _STATES_PER_SECOND)
+        n_states = min(max(n_states, _LEAST_STATES), _MOST_STATES)
+        spare = self.request.spare_bytes
+        limit = self.request.limit
+        for room in self._rooms()[:1]:
+            for left_free in (spare, 0) if spare else (0,):
+                inner = room.less(left_free)
+                trees = self.structures.unrepeated(inner, by_time=True, n_states=n_states)
+                self._try(trees, limit.less(left_free), slow=True)
+                if self.ledger.best is not None and not self.ledger.best.key[1]:
+                    return
+
+    def _rescue(self) -> None:
+        """Looks for anything that fits before a limit is given up: the structures of least bytes.
+
+        What is metered here depends on which bytes are limited, not on how many, so that what a
+        refusal names can be had.
+        """
+        for tree in least_trees(self.structures, self.request.limit, self.request.effort.states):
+            self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
+
+    def _outcome(self) -> Found:
+        best = self.ledger.best
+        macs = 0 if best is None else best.macs
+        proof = Proof(
+            depth=self.request.effort.depth,
+            widths=self.structures.widths,
+            modes=self.request.rules.grid.admitted.bit_count(),
+            outer_products=self.request.effort.outer_products,
+            exhausted=self.exhausted,
+            bound_macs=self.bound_macs if self.exhausted or macs else 0,
+            states=self.structures.n_states,
+        )
+        return self.ledger.found(proof, self.tally.n_priced + self.structures.n_states)
+
+
+def least_trees(structures: Structures, limit: Limit, n_states: int) -> tuple[Tree, ...]:
+    """The structures that need the fewest bytes, with and without the result as limited."""
+    trees: list[Tree] = []
+    for given, with_result in ((limit.peak_bytes, True), (limit.workspace_bytes, False)):
+        if given is not None:
+            least = structures.lowest(with_result, n_states)
+            temporary = contribution(structures.request, LEAST_BUFFER_BYTES)
+            priced = structures.lowest(with_result, min(n_states, _N_STATES_PRICED), temporary)
+            trees += least.found.tree, priced.found.tree
+            for more in _LEAST_STEPS:
+                room = Room(least.found.peak_bytes + more, with_result)
+                trees += structures.unrepeated(room, by_time=False)
+                trees += structures.drafts(room, _N_STATES_NEAR_LEAST).trees
+    return tuple(dict.fromkeys(trees))
+
+
+#: Bytes above the least at which more structures are looked for: temporaries may need less there.
+_LEAST_STEPS = (0, 64)
+_N_STATES_NEAR_LEAST, _N_STATES_PRICED = 2_000, 20_000
+
+
+def lowest_found(request: Request, order: Steps | None) -> Found:
+    """The plan of the smallest peak that is found, and the bytes that every plan needs."""
+    structures = Structures(request, order)
+    limit = request.budget
+    results, bounds = [], {}
+    for name, given, with_result in (
+        ("peak_bytes", limit.peak_bytes, True),
+        ("workspace_bytes", limit.workspace_bytes, False),
+    ):
+        if given is None:
+            continue
+        least = structures.lowest(with_result, request.effort.states)
+        bounds[name] = least.lower_bound_bytes
+        asked = Limit(0, None) if with_result else Limit(None, 0)
+        ledger = Ledger(request, asked)
+        for tree in least_trees(structures, asked, request.effort.states):
+            ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
+        results.append(ledger.found(Proof(states=structures.n_states)))
+    chosen = results[0] if len(results) == 1 else max(results, key=lambda one: one.fits)
+    return replace(chosen, least=Limit(bounds.get("peak_bytes"), bounds.get("workspace_bytes")))

@@ -1,0 +1,260 @@
+"""Structures of plans: orders, nests and levels that the exact search finds on a grid of widths.
+
+A loop over an index that a product has repeats nothing, however narrow its slices are. So whether
+the fewest multiply-adds of all can be had is asked with one width per index, which is quick; only
+where something must be repeated do several widths compete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from einbound.plan.exact import ExactFound, LeastPeak, Search, collector_off, exact_plans
+from einbound.plan.labels import Label
+from einbound.plan.ledger import Request
+from einbound.plan.masks import Steps, bits, subsets_made
+from einbound.plan.problem import LOWEST, Instant, Problem, Temporary, Toll
+from einbound.plan.rate import toll_of
+from einbound.plan.rules import Objective
+from einbound.plan.states import Effort as States
+from einbound.plan.tree import Tree
+
+#: Numbers of trips that compete where something must be repeated; the finest loops join them.
+CLASS_TRIPS = (2, 4, 8)
+#: Numbers of trips of all loops alike, where nothing need be repeated; the finest loops follow.
+_ALIKE_TRIPS = (2, 4, 8, 32)
+_FEWER_TRIPS = (8,)
+_N_FEW = 10
+#: States explored with loops of one number of trips.
+_N_STATES = 2_000
+#: Bounds on products, or on predicted time, as multiples of those without loops.
+_CALLS = (8, 64, 512, 4096, 32768, 8**8)
+_TIMES = (1.05, 1.2, 1.5, 2.0, 4.0, 16.0, 256.0)
+#: Plans with equal multiply-adds that are looked at, with ever lower peaks.
+_N_TIES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Bytes that a plan may take in the model's counting.
+
+    Attributes:
+        n_bytes: Their number.
+        with_result: Whether the result is among them.
+    """
+
+    n_bytes: int
+    with_result: bool = True
+
+    def less(self, n_bytes: int) -> Room:
+        """The room with some bytes set aside."""
+        return Room(self.n_bytes - n_bytes, self.with_result)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """Structures with the fewest multiply-adds within a room.
+
+    Attributes:
+        trees: The best one first; none if nothing fits.
+        bound_macs: Multiply-adds that no plan of the class within the room is below.
+        exhausted: Whether the class was searched to its end.
+    """
+
+    trees: tuple[Tree, ...]
+    bound_macs: int
+    exhausted: bool
+
+
+class Structures:
+    """The structures of one request.
+
+    Attributes:
+        request: What is asked.
+        order: The only order to choose from; None: all.
+        n_states: States that were explored.
+    """
+
+    def __init__(self, request: Request, order: Steps | None) -> None:
+        self.request = request
+        self.order = order
+        self.n_states = 0
+        self._searches: dict[object, Search] = {}
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of trips of the class."""
+        if self.request.rules.grid.is_fixed:
+            return ()
+        return self.request.effort.widths or (*CLASS_TRIPS, max(self.request.network.extents))
+
+    def _search(
+        self, trips: tuple[int, ...], with_result: bool, toll: Toll | None, n_states: int
+    ) -> Search:
+        problem = self._problem(trips, with_result, toll)
+        return Search(problem, States(n_states), self.request.effort.depth)
+
+    def _problem(self, trips: tuple[int, ...], with_result: bool, toll: Toll | None) -> Problem:
+        request, rules = self.request, self.request.rules
+        return Problem(
+            request.network,
+            request.itemsize,
+            rules.grid.options(trips),
+            connected=not request.effort.outer_products,
+            toll=toll,
+            volatile=rules.volatile,
+            iterations=rules.iterations,
+            persistent_only=rules.persistent_only,
+            order=self.order,
+            counts_result=with_result,
+        )
+
+    def _toll(self, *, by_time: bool) -> Toll | None:
+        """What decides between plans of equal multiply-adds."""
+        rules = self.request.rules
+        if rules.objective is Objective.SPACE:
+            return LOWEST
+        if rules.by_policy:
+            return Toll(_n_loops, len(self.request.network.extents) + 1)
+        return toll_of(self.request.network, self.request.itemsize) if by_time else None
+
+    def plain(self) -> tuple[Tree, ...]:
+        """The orders with the fewest multiply-adds without loops, fastest first."""
+        with collector_off():
+            rules = self.request.rules
+            toll = LOWEST if rules.by_policy else self._toll(by_time=True)
+            search = self._search((), True, toll, 4 << len(self.request.network.inputs))
+            fewest = search.fewest
+            labels = search.run(fewest, None, n_deep=0)
+            self.n_states += search.effort.n_states
+            trees = tuple(self._tree(search.problem, label) for label in labels[:_N_TIES])
+            search.problem.chains.dissolve()
+            return trees
+
+    def unrepeated(self, room: Room, *, by_time: bool, n_states: int = _N_STATES) -> list[Tree]:
+        """Structures that repeat nothing and may fit, wide slices first."""
+        grid, found = self.request.rules.grid, []
+        few = len(self.request.network.inputs) > _N_FEW
+        finest = max(self.request.network.extents)
+        lowest = grid.is_fixed or self.request.rules.objective is Objective.SPACE
+        alike = () if lowest else _FEWER_TRIPS if few else _ALIKE_TRIPS
+        for n_trips in (*alike, finest):
+            trees = self._fewest_within((n_trips,), room, by_time=by_time, n_states=n_states)
+            found += trees
+            if trees and not by_time:
+                break
+        return found
+
+    def _fewest_within(
+        self, trips: tuple[int, ...], room: Room, *, by_time: bool, n_states: int
+    ) -> list[Tree]:
+        with collector_off():
+            toll = self._toll(by_time=by_time)
+            search = self._search(trips, room.with_result, toll, n_states)
+            labels: list[Label] = []
+            for most in _bounds(search, toll):
+                labels = search.run(search.fewest, room.n_bytes, toll=most)
+                if labels or search.effort.spent:
+                    break
+            self.n_states += search.effort.n_states
+            trees = [self._tree(search.problem, label) for label in _ties(search, labels)]
+            search.problem.chains.dissolve()
+            return trees
+
+    def drafts(self, room: Room, n_states: int) -> Drafts:
+        """The structures of the class with the fewest multiply-adds within a room."""
+        problem = self._problem(self.widths, room.with_result, self._toll(by_time=False))
+        found: list[Tree] = []
+        bound, exhausted, states = 0, False, 0
+        depth = self.request.effort.depth
+        for made in exact_plans(problem, room.n_bytes, n_deep=depth, effort=n_states):
+            bound, exhausted, states = made.bound_macs, made.exhausted, made.states
+            if isinstance(made, ExactFound):
+                found.insert(0, self._as_given(made.tree))
+        self.n_states += states
+        problem.chains.dissolve()
+        return Drafts(tuple(dict.fromkeys(found)), bound, exhausted)
+
+    def lowest(
+        self, with_result: bool, n_states: int, temporary: Temporary | None = None
+    ) -> LeastPeak:
+        """The structure that needs the fewest bytes, of any depth.
+
+        Args:
+            with_result: Whether the bytes of the result count.
+            n_states: States to explore at most.
+            temporary: What a product needs for itself; None: nothing.
+        """
+        finest = max(self.request.network.extents)
+        problem = replace(self._problem((finest,), with_result, None), temporary=temporary)
+        with collector_off():
+            search = Search(problem, States(n_states), None)
+            found = search.least_peak()
+            problem.chains.dissolve()
+        self.n_states += search.effort.n_states
+        tree = self._as_given(found.found.tree)
+        return replace(found, found=replace(found.found, tree=tree))
+
+    def _tree(self, problem: Problem, label: Label) -> Tree:
+        return self._as_given(problem.tree(label))
+
+    def _as_given(self, tree: Tree) -> Tree:
+        """The tree with its steps in the given order, if there is one."""
+        if self.order is None:
+            return tree
+        n = tree.n_operands
+        places = {subset: step for step, subset in enumerate(subsets_made(n, tree.steps))}
+        source = [places[subset] for subset in subsets_made(n, self.order)]
+        return Tree(
+            tree.network,
+            self.order,
+            tuple(tree.opens[step] for step in source),
+            tuple(tree.levels[step] for step in source),
+        )
+
+
+def _ties(search: Search, labels: list[Label]) -> list[Label]:
+    """The labels with as few multiply-adds as the first, lower and lower; the ends are kept."""
+    equal = [label for label in labels if search.macs(label) == search.macs(labels[0])]
+    if len(equal) <= _N_TIES:
+        return equal
+    last = len(equal) - 1
+    return [equal[k * last // (_N_TIES - 1)] for k in range(_N_TIES)]
+
+
+def _bounds(search: Search, toll: Toll | None) -> Iterator[int | None]:
+    """Bounds on the toll, ever wider."""
+    radix = search.problem.chains.radix
+    if toll is not None and toll.most <= len(search.problem.network.extents) + 1:
+        yield None
+        return
+    plain = max(search.plain[0].cost % radix, 1)
+    for factor in _CALLS if toll is None else _TIMES:
+        yield min(int(plain * factor), radix - 1)
+        if plain * factor >= radix:
+            return
+
+
+def _n_loops(instant: Instant) -> int:
+    return len(instant.opens)
+
+
+def contribution(request: Request, buffer_bytes: int) -> Temporary:
+    """Bytes of contributions on their way into values that are added up.
+
+    Args:
+        request: What is asked.
+        buffer_bytes: What one may take at a time.
+    """
+    extents, itemsize = request.network.extents, request.itemsize
+
+    def n_bytes(instant: Instant) -> int:
+        if all(instant.value >> cut.index & 1 for cut in instant.opens):
+            return 0
+        widths = {cut.index: cut.width for cut in (*instant.around, *instant.opens)}
+        size = itemsize * prod(widths.get(i, extents[i]) for i in bits(instant.value))
+        return min(size, buffer_bytes)
+
+    return n_bytes
