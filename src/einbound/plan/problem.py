@@ -82,7 +82,8 @@ class Problem:
             with every evaluation.
         persistent_only: No loops at values with a volatile operand below.
         streamed: The operands that are read slice by slice, as far out as their indices allow. A
-            slice is held, and while it is made it is there a second time.
+            slice is held, and while it is made it is there a second time. Those of the network are
+            read in blocks as small as need be, so that of them only what is held counts.
         order: The only order that is admitted; None: every one.
         counts_result: Whether the result takes bytes; else all else is counted without it.
     """
@@ -115,7 +116,7 @@ class Problem:
         """The operands that are read as they are, as a mask of operands."""
         pairs = zip(self.network.inputs, self.terms.masks, strict=True)
         whole = sum(1 << k for k, (ix, mask) in enumerate(pairs) if mask.bit_count() == len(ix))
-        return whole & ~mask_of(self.streamed)
+        return whole & ~mask_of(self.streamed | self.network.streamed)
 
     @cached_property
     def pinned(self) -> tuple[int, ...]:
