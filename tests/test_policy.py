@@ -759,6 +759,33 @@ class TestPublishedHoisting:
         assert eb.Plan.build(*args, path=path, loops=loop).macs == 720
 
 
+class TestEvaluations:
+    def sums(self, *loops: eb.Loop, levels: dict[int, int] | None = None) -> tuple[int, int]:
+        policy = dataclasses.replace(
+            eb.BatchPolicy.auto(10**9), is_volatile_leaf=lambda operand: operand.number == 2
+        )
+        shapes = (2, 3), (3, 4), (4, 5)
+        plan = eb.Plan.build(
+            "ab,bc,cd->ad",
+            *shapes,
+            path=[(0, 1), (0, 1)],
+            loops=loops,
+            levels=levels,
+            policy=policy,
+        )
+        weighed = plan._made.weighed
+        return weighed.once_macs, weighed.each_macs
+
+    def test_what_no_volatile_operand_reaches_is_done_once(self) -> None:
+        assert self.sums() == (24, 40)
+        assert self.sums(eb.Loop("b", node=0, batch_size=1)) == (24, 40)
+        assert self.sums(eb.Loop("d", node=1, batch_size=1)) == (24, 40)
+
+    def test_slices_made_inside_a_loop_that_is_run_again_are_repeated(self) -> None:
+        assert self.sums(eb.Loop("a", node=1, batch_size=1)) == (0, 64)
+        assert self.sums(eb.Loop("d", node=1, batch_size=1), levels={0: 1}) == (0, 160)
+
+
 class TestPublishedGates:
     K = network("g[a1 i1 K] h[a2 i2 K] p[i1 i3] q[i2 i4]", a=12, i=12, K=100)[0]
 

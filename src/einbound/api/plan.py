@@ -364,7 +364,8 @@ def plan(
         volatile: Numbers of the operands that change with every evaluation, besides those that
             the policy names.
         iterations: Evaluations in all. Order and loops are chosen for the multiply-adds of all of
-            them, those without a volatile operand below counted once.
+            them: what has no volatile operand below counts once, unless it is made slice by slice
+            inside a loop that is run again.
 
     Returns:
         A plan with `peak_bytes <= memory_limit` and `workspace_bytes <= workspace_limit`. Where

@@ -13,7 +13,7 @@ from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
 from einbound.expr.network import Network
 from einbound.machine.memory import available_bytes
 from einbound.plan.effort import Proof
-from einbound.plan.gate import check_loops, volatile_steps
+from einbound.plan.gate import check_loops, repeated_steps
 from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
 from einbound.plan.rules import Objective
@@ -63,9 +63,9 @@ class Made:
         steps = ready.metered.steps
         if rules is None or not rules.volatile:
             return Weighed(ready.metered.macs, 0, 1 if rules is None else rules.iterations)
-        changes = volatile_steps(ready.tree, rules.volatile)
-        volatile = sum(count.macs for step, count in steps.items() if changes[step])
-        return Weighed(ready.metered.macs - volatile, volatile, rules.iterations)
+        repeated = repeated_steps(ready.tree, rules.volatile)
+        each = sum(count.macs for step, count in steps.items() if repeated[step])
+        return Weighed(ready.metered.macs - each, each, rules.iterations)
 
     @property
     def proven(self) -> bool:
@@ -78,7 +78,7 @@ class Made:
     def _is_cheapest(self) -> bool:
         """No plan at all has fewer multiply-adds, limits or not; False also if none is known."""
         weighed = self.weighed
-        if weighed.persistent_macs and weighed.volatile_macs and weighed.iterations > 1:
+        if weighed.once_macs and weighed.each_macs and weighed.iterations > 1:
             return False
         network = self.executable.job.network
         return self.executable.metered.macs == _fewest_macs(network)
@@ -94,19 +94,19 @@ class Weighed:
     """Multiply-adds of one evaluation, by whether the next one repeats them.
 
     Attributes:
-        persistent_macs: Of products without a volatile operand below; they count once.
-        volatile_macs: Of all others.
+        once_macs: Of what is done once and kept.
+        each_macs: Of what every evaluation repeats.
         iterations: Evaluations in all.
     """
 
-    persistent_macs: int
-    volatile_macs: int
+    once_macs: int
+    each_macs: int
     iterations: int
 
     @property
     def macs(self) -> int:
         """Multiply-adds of all evaluations, which order and loops are chosen for."""
-        return self.persistent_macs + self.iterations * self.volatile_macs
+        return self.once_macs + self.iterations * self.each_macs
 
 
 @lru_cache(maxsize=N_PLANS_KEPT)

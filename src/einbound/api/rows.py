@@ -82,7 +82,7 @@ def _weight(made: Made) -> Weight | None:
     weighed = made.weighed
     if weighed.iterations == 1:
         return None
-    return Weight(weighed.persistent_macs, weighed.volatile_macs, weighed.iterations)
+    return Weight(weighed.once_macs, weighed.each_macs, weighed.iterations)
 
 
 def contraction(ready: Executable, step: int) -> str:

@@ -193,6 +193,19 @@ def volatile_steps(tree: Tree, volatile: frozenset[int]) -> tuple[bool, ...]:
     return tuple(changes[tree.n_operands :])
 
 
+def repeated_steps(tree: Tree, volatile: frozenset[int]) -> tuple[bool, ...]:
+    """Of each step, whether every evaluation repeats it.
+
+    What changes is repeated, and what stays the same but is made slice by slice inside the loops
+    of a reader that is repeated: its slices are not kept.
+    """
+    n, repeated = tree.n_operands, list(volatile_steps(tree, volatile))
+    for step in range(len(tree.steps) - 2, -1, -1):
+        if tree.around(n + step):
+            repeated[step] |= repeated[tree.parents[n + step] - n]
+    return tuple(repeated)
+
+
 def check_loops(tree: Tree, rules: Rules) -> None:
     """Refuse a plan with a loop that its rules do not admit.
 

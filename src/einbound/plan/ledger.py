@@ -10,7 +10,7 @@ from typing import Protocol
 
 from einbound.expr.network import Network
 from einbound.plan.effort import Effort, Proof
-from einbound.plan.frame import changing
+from einbound.plan.gate import repeated_steps
 from einbound.plan.model import Count
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective, Rules
@@ -119,17 +119,14 @@ class Request:
             tree: The tree.
             macs: Its multiply-adds in one evaluation.
         """
-        rules, n = self.rules, tree.n_operands
+        rules, count = self.rules, Count(tree, 1)
         if not rules.volatile or rules.iterations == 1:
             return macs
-        changes, count = changing(tree.steps, n, rules.volatile), Count(tree, 1)
-        once, total = [False] * len(changes), 0
-        for step in range(len(tree.steps) - 1, -1, -1):
-            value = n + step
-            reader = tree.parents[value]
-            once[value] = not changes[value] and (not tree.around(value) or once[reader])
-            total += count.step_macs(step) * (1 if once[value] else rules.iterations)
-        return total
+        repeated = repeated_steps(tree, rules.volatile)
+        return sum(
+            count.step_macs(step) * (rules.iterations if repeated[step] else 1)
+            for step in range(len(tree.steps))
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,8 @@ class Weight:
     """Multiply-adds of several evaluations.
 
     Attributes:
-        once_macs: Of steps without a volatile operand below.
-        each_macs: Of all others, in each evaluation.
+        once_macs: Of what is done once and kept.
+        each_macs: Of what every evaluation repeats.
         iterations: Evaluations in all.
     """
 
@@ -111,7 +111,7 @@ def weight_lines(weight: Weight) -> list[str]:
     """The sums that order and loops were chosen for."""
     n_times = count(weight.iterations)
     rows = [
-        ("once", count(weight.once_macs), "macs of steps without a volatile operand below"),
+        ("once", count(weight.once_macs), "macs of steps that no volatile operand reaches"),
         (
             "each",
             count(weight.each_macs),
