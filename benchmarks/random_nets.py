@@ -35,7 +35,7 @@ NAME = "random_nets"
 KIND = planner_limits.KIND
 SHARES = (4, 16)
 #: CPU seconds of all rounds of a row, how many one-loop plans are tried, and the largest means.
-ROUNDS_SECONDS, TRIED = 1.5, 3
+ROUNDS_SECONDS, TRIED = 1.0, 3
 BARS = {"cotengra": 1.0, "one loop": 1.05}
 #: How many of the worst rows the table shows apart.
 WORST = 3
