@@ -70,6 +70,8 @@ class Reading:
     @cached_property
     def block_bytes(self) -> int:
         """Bytes of the largest block, in the operand's own element type."""
+        if not self.n_blocks:
+            return 0
         powers = self.intake.powers
         elements = prod([pow(w, p) for w, p in zip(self.widths, powers, strict=True)])
         return self.intake.itemsize * int(elements)
@@ -86,14 +88,14 @@ class Reading:
     def partial_bytes(self) -> int:
         """Bytes of the sums of one block before they are added to those of blocks before."""
         intake = self.intake
-        if all(self.widths[i] == max(self.extents[i], 1) for i in intake.summed()):
+        if all(self.widths[i] >= self.extents[i] for i in intake.summed()):
             return 0
         return intake.work_itemsize * prod(self.widths[i] for i in intake.order)
 
     @property
     def workspace_bytes(self) -> int:
         """Bytes that reading takes at once beside the cell."""
-        return self.block_bytes + self.partial_bytes if self.n_blocks else 0
+        return self.block_bytes + self.partial_bytes
 
     @property
     def seconds(self) -> float:
