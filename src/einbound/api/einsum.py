@@ -90,14 +90,12 @@ def einsum(
     arrays = tuple([a if type(a) is np.ndarray else as_operand(a) for a in operands])
     limits = Limits.parse(memory_limit, workspace_limit)
     setting = setting_of(expression, arrays, limits, dtype=dtype, order=order, casting=casting)
-    if not is_plain or out is not None:
-        setting = replace(
-            setting,
-            path=chosen_path(optimize, setting.network),
-            out=None if out is None else out_of(out, arrays),
-            rules=rules_of(setting, objective=objective, policy=policy, tiles=tiles),
-            effort=chosen_effort(optimize),
-        )
+    path, effort = chosen_path(optimize, setting.network), chosen_effort(optimize)
+    given, rules = None if out is None else out_of(out, arrays), None
+    if policy is not None or tiles is not None or objective != "time":
+        rules = rules_of(setting, objective=objective, policy=policy, tiles=tiles)
+    if any(each is not None for each in (path, effort, rules, given)):
+        setting = replace(setting, path=path, out=given, rules=rules, effort=effort)
     made = _plan_of(setting)
     if not made.fits:
         warn_of(planned(setting), stacklevel=3)
