@@ -11,11 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from einbound.expr.network import Network
-from einbound.plan.masks import Sizes, Terms
+from einbound.plan.masks import Sizes, Terms, bits
 from einbound.plan.problem import Instant, Toll
-from einbound.plan.tree import Cut, trips
+from einbound.plan.tree import Cut, outermost_level, trips
 from einbound.step.form import Kernel
-from einbound.step.pricing import TRIP_SECONDS, matmul_seconds
+from einbound.step.pricing import (
+    READ_BYTE_SECONDS,
+    READ_SECONDS,
+    TRIP_SECONDS,
+    matmul_seconds,
+)
 
 #: Per byte of a slice to which a contribution is added: through a buffer, into memory.
 ADDED_BYTE_SECONDS = 0.028e-9
@@ -102,9 +107,28 @@ def toll_of(network: Network, itemsize: int) -> Toll:
                 if instant.value >> cut.index & 1:
                     added = added // network.extents[cut.index] * cut.width
             seconds += (n_trips - firsts) * added * ADDED_BYTE_SECONDS
+        if network.streamed:
+            seconds += _read_seconds(instant, network, itemsize)
         return round(seconds * 1e9)
 
     return Toll(nanoseconds, _MOST_NANOSECONDS)
+
+
+def _read_seconds(instant: Instant, network: Network, itemsize: int) -> float:
+    """Seconds to bring the operands of a product that are not in memory, over all trips."""
+    seconds, cuts = 0.0, (*instant.around, *instant.opens)
+    for operand, mask in zip(instant.halves, (instant.left, instant.right), strict=True):
+        number = operand.bit_length() - 1
+        if operand & (operand - 1) or number not in network.streamed:
+            continue
+        around = cuts[: outermost_level(cuts, frozenset(bits(mask)))]
+        n_bytes, n_trips = itemsize * network.size(network.inputs[number]), 1
+        for cut in around:
+            n_trips *= trips(cut, network)
+            if mask >> cut.index & 1:
+                n_bytes = n_bytes // network.extents[cut.index] * cut.width
+        seconds += n_trips * (READ_SECONDS + n_bytes * READ_BYTE_SECONDS)
+    return seconds
 
 
 #: A year: more than any plan takes that is worth to be told from others.
