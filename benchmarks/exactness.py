@@ -23,15 +23,14 @@ import tables
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from brute import Acted, Case, Composed, random_case, sampled, staircase  # noqa: E402
-
 import einbound as eb  # noqa: E402
+from brute import Acted, Case, Composed, random_case, sampled, staircase  # noqa: E402
 from einbound.plan.curve import balanced, frontier_of  # noqa: E402
 from einbound.plan.tree import Cut  # noqa: E402
 
 #: Of each part: operands, indices that are cut, networks.
 PARTS = {
-    "a": ((2, 3, 20), (3, 3, 40), (4, 3, 40)),
+    "a": ((2, 3, 20), (3, 3, 50), (4, 3, 30)),
     "b": ((5, 3, 100), (6, 2, 100)),
     "c": ((6, 4, 20),),
 }
@@ -50,7 +49,11 @@ CLASSES: dict[str, dict[str, Any]] = {
 }
 #: The class of `eb.plan`, and the most that it may lose in the geometric mean.
 PLANNED, BAR = "slices 2 4 8 N", 1.02
-EFFORT = 2_000_000
+EFFORT = 60_000
+PART_HEAD = (
+    "part", "operands", "cut", "networks", "more than one point", "programs run", "differ",
+    "CPU ms per curve, median (quartiles)",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -62,7 +65,8 @@ def main() -> int:
     asked = parser.parse_args()
     if not asked.table_only:
         rows = [compared(part, case) for part, case in cases(asked.every)]
-        losses = [row for _, case in cases(asked.every) for row in lost(case)]
+        # Over all slices of four indices the curve takes too long to be exact.
+        losses = [row for part, case in cases(asked.every) if part != "c" for row in lost(case)]
         data = {"machine": machine.parts(), "rows": rows, "losses": losses}
         tables.store("exactness", data, asked.results)
     data = tables.stored("exactness", asked.results)
@@ -212,19 +216,7 @@ def table(data: dict[str, Any]) -> str:
             "program, each run trip by trip on sizes, and an enumeration that puts programs "
             "together; **b** that enumeration; **c** programs at random, which must not beat it.",
             f"**{len(rows)} networks, {wrong} differ.**",
-            tables.markdown(
-                (
-                    "part",
-                    "operands",
-                    "cut",
-                    "networks",
-                    "more than one point",
-                    "programs run",
-                    "differ",
-                    "CPU ms per curve, median (quartiles)",
-                ),
-                _part_rows(rows),
-            ),  # fmt: skip
+            tables.markdown(PART_HEAD, _part_rows(rows)),
             "What classes lose on the same networks against the curve over all numbers of slices, "
             "any depth, all products: budgets are the result and 1/k, k = "
             f"{', '.join(map(str, SHARES))}, of what the best order without loops needs beside it, "
@@ -234,8 +226,8 @@ def table(data: dict[str, Any]) -> str:
                 [_class_row(losses, name) for name in CLASSES],
             ),
             f"The class of `eb.plan` before it refines widths is *{PLANNED}*: bar "
-            f"{BAR:.2f}x. With at most 3 cut indices a depth of 3 is no cap; it can bind in the "
-            "networks of part c only.",
+            f"{BAR:.2f}x. With at most 3 cut indices a depth of 3 is no cap. Networks of parts a "
+            "and b.",
         )
     )
 
