@@ -91,7 +91,7 @@ POLICY = PolicyReport(
 def test_explanation_of_a_plan_under_a_policy(golden: Callable[..., None]) -> None:
     proof = Proof(depth=3, widths=(2, 4, 8), modes=2, exhausted=True, states=1234)
     weight = Weight(12_288_000_000, 16_384_000_000, 20)
-    plan = replace(LADDER, limits=(), policy=POLICY, weight=weight, proof=proof)
+    plan = replace(LADDER, limits=(), by_class=True, policy=POLICY, weight=weight, proof=proof)
     golden(explanation(plan) + "\n")
 
 

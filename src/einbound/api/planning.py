@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from einbound.api.limits import refusal
@@ -70,12 +70,11 @@ class Made:
     @property
     def proven(self) -> bool:
         """No plan that keeps the limits has fewer multiply-adds in all evaluations."""
-        macs = self.weighed.macs
-        by_search = self.proof.exhausted and 0 < macs <= self.proof.bound_macs
-        return self.fits and (by_search or self._is_cheapest)
+        by_search = self.proof.exhausted and self.weighed.macs <= self.proof.bound_macs
+        return self.fits and (by_search or self.is_cheapest)
 
     @property
-    def _is_cheapest(self) -> bool:
+    def is_cheapest(self) -> bool:
         """No plan at all has fewer multiply-adds, limits or not; False also if none is known."""
         weighed = self.weighed
         if weighed.once_macs and weighed.each_macs and weighed.iterations > 1:
@@ -143,7 +142,9 @@ def planned(setting: Setting) -> Made:
     )
     read(found.tree, found.buffer_bytes)
     best = known[found.tree, found.buffer_bytes]
-    return _kept(_made(setting, best, found.proof))
+    # What was proven of a given order says nothing about the others.
+    proof = found.proof if path is None else replace(found.proof, exhausted=False, bound_macs=0)
+    return _kept(_made(setting, best, proof))
 
 
 def _only(setting: Setting, job: Job) -> Executable:

@@ -43,6 +43,7 @@ def report_of(made: Made) -> PlanReport:
         limits=_limits(made),
         fits=made.fits,
         proven=made.proven,
+        by_class=not made.is_cheapest,
         policy=_policy(made),
         weight=_weight(made),
         proof=made.proof,

@@ -106,6 +106,7 @@ class PlanReport:
         limits: The limits that were applied.
         fits: The plan keeps every limit.
         proven: No plan that keeps the limits has fewer macs.
+        by_class: Proven among the plans that were searched, and not among all.
         policy: What a batch policy admitted, if there was one.
         weight: Multiply-adds of several evaluations, if operands are volatile.
         proof: What the search could say.
@@ -129,6 +130,7 @@ class PlanReport:
     limits: tuple[LimitRow, ...] = ()
     fits: bool = True
     proven: bool = False
+    by_class: bool = False
     policy: PolicyReport | None = None
     weight: Weight | None = None
     proof: Proof | None = None
@@ -260,6 +262,8 @@ def _weighed(plan: PlanReport) -> int:
 def _proof(plan: PlanReport) -> str:
     if not plan.fits:
         return "the plan does not fit; it is the best one found"
+    if plan.proven and plan.by_class:
+        return "no plan within these limits has fewer macs, of those that were searched"
     if plan.proven:
         return "no plan within these limits has fewer macs"
     return "the best plan found; a cheaper one within these limits is not ruled out"
