@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
+from math import inf
 
 from einbound.expr.network import Network
+from einbound.plan.floors import Floors, floors_of
 from einbound.plan.labels import Label
 from einbound.plan.model import Count
 from einbound.plan.problem import Problem, Temporary, Toll
 from einbound.plan.rows import Bounds
+from einbound.plan.splits import at_least
 from einbound.plan.states import Effort, Run
 from einbound.plan.tree import Cut, Tree
 
@@ -223,12 +226,12 @@ class Search:
         toll: int | None = None,
         n_deep: int | None = None,
         n_kept: int | None = None,
+        floors: Floors | None = None,
     ) -> list[Label]:
         """The labels of the result within two bounds, best first."""
         depth = self.n_deep if n_deep is None else n_deep
-        labels = Run(
-            self.problem, Bounds(macs, budget_bytes, toll, depth, n_kept), self.effort
-        ).root()
+        bounds = Bounds(macs, budget_bytes, toll, depth, n_kept)
+        labels = Run(self.problem, bounds, self.effort, floors).root()
         return labels if macs is None else [one for one in labels if self.macs(one) <= macs]
 
     def macs(self, label: Label) -> int:
@@ -282,37 +285,46 @@ class Search:
                 return
         yield from self._improve(budget_bytes)
 
-    def _up_to(self, macs: int, budget_bytes: int | None) -> list[Label]:
+    def _up_to(
+        self, macs: int, budget_bytes: int | None, floors: Floors | None = None
+    ) -> list[Label]:
         """All labels of the result with so many multiply-adds at most, best first."""
-        labels = self.run(macs, budget_bytes)
+        labels = self.run(macs, budget_bytes, floors=floors)
         if not labels and not self.effort.spent:
             self.bound_macs = max(self.bound_macs, macs + 1)
         return labels
 
     def _improve(self, budget_bytes: int | None) -> Iterator[Label]:
         """A good label, and the best one."""
-        known = self._quick(budget_bytes, _QUICK_DEEP[0], self.fewest * _STEPS[-1])
-        # A quick plan is nearly always the best: one run up to it settles the matter.
-        settled = known is not None
+        known, lowest = self._quick(budget_bytes, _QUICK_DEEP[0], self.fewest * _STEPS[-1]), None
         if known is None and not self.effort.spent:
             # Before looking further: does anything fit, whatever it costs?
-            lowest = self.run(None, budget_bytes)
-            if not lowest:
+            lowest = next(iter(self.run(None, budget_bytes)), None)
+            if lowest is None:
                 return
-            known = self._quick(budget_bytes, _QUICK_DEEP[1], self.macs(lowest[0]))
-            settled = known is not None
-            known = known or lowest[0]
+            known = self._quick(budget_bytes, _QUICK_DEEP[1], self.macs(lowest)) or lowest
         if known is None:
             return
         yield known
+        floors = self._floors(self.macs(known), budget_bytes)
+        # A quick plan is nearly always the best: one run up to it settles the matter.
+        start = self.bound_macs if known is lowest else self.macs(known)
         for factor in ladder():
-            wider = int(self.fewest * _QUICK_FROM * factor)
-            bound = self.macs(known) if settled else min(wider, self.macs(known))
-            labels = self._up_to(bound, budget_bytes)
+            most, wider = self.macs(known), start * factor
+            bound = most if wider >= most else int(wider)
+            labels = self._up_to(bound, budget_bytes, floors)
             known = min([*labels, known], key=lambda label: label.cost)
             if bound >= self.macs(known) or self.effort.spent:
                 break
         yield known
+
+    def _floors(self, macs: int, budget_bytes: int | None) -> Floors | None:
+        """Tighter bounds for plans up to so many multiply-adds."""
+        floors = floors_of(self.problem, inf if budget_bytes is None else budget_bytes, macs)
+        if floors is None:
+            return None
+        self.bound_macs = max(self.bound_macs, at_least(min(floors.least, macs)))
+        return floors
 
     def _low_tolls(self) -> Iterator[int]:
         """Bounds on products or tolls, ever wider, below the most that there can be."""

@@ -12,7 +12,7 @@ from einbound.expr.network import Network
 from einbound.plan.chains import Chain, Chains
 from einbound.plan.labels import Label, Made
 from einbound.plan.masks import Steps, Terms, bits, mask_of
-from einbound.plan.splits import Splits, subset_masks
+from einbound.plan.splits import Split, Splits, subset_masks
 from einbound.plan.tree import Cut, Tree
 
 
@@ -168,15 +168,31 @@ class Problem:
         return Label(0, peak, 0, (), None)
 
     @cached_property
-    def prices(self) -> dict[tuple[int, int, int, int, int], tuple[int, int]]:
-        """Temporary bytes and tolls that are known; filled by whoever searches."""
+    def _prices(self) -> dict[tuple[int, int, int, int, int], tuple[int, int]]:
         return {}
 
-    def price(self, instant: Instant) -> tuple[int, int]:
-        """The temporary bytes and the toll of one product."""
-        n_bytes = 0 if self.temporary is None else self.temporary(instant)
-        toll = 0 if self.toll is None else min(self.toll.price(instant), self.toll.most)
-        return n_bytes, toll
+    def prices(
+        self, split: Split, inside: Chain, n_around: int, evaluations: int
+    ) -> tuple[int, int]:
+        """The temporary bytes and the toll of a product.
+
+        Args:
+            split: The halves.
+            inside: All loops around the product.
+            n_around: How many of these are around the whole production of its value.
+            evaluations: How often it counts.
+        """
+        key = split.left, split.right, inside.number, n_around, evaluations
+        prices = self._prices.get(key)
+        if prices is None:
+            carried, (left, right) = self.splits.carried, (split.left, split.right)
+            masks = carried[left], carried[right], carried[left | right]
+            cuts = tuple(self.chains.cuts[k] for k in inside.numbers)
+            instant = Instant(*masks, cuts[:n_around], cuts[n_around:], (left, right), evaluations)
+            n_bytes = 0 if self.temporary is None else self.temporary(instant)
+            toll = 0 if self.toll is None else min(self.toll.price(instant), self.toll.most)
+            prices = self._prices[key] = n_bytes, toll
+        return prices
 
     def tree(self, label: Label) -> Tree:
         """The tree of a label of all operands."""
@@ -195,7 +211,7 @@ class Problem:
             pair = (made.left, subset ^ made.left)
             parts = zip(pair, made.parts, made.levels, strict=True)
             values = [add(half, part.made, inside.prefixes[j]) for half, part, j in parts]
-            steps.append((values[0], values[1]))
+            steps.append((min(values), max(values)))
             opens.append(tuple(self.chains.cuts[k] for k in made.opens))
             levels.append(len(around.numbers))
             return n + len(steps) - 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
+from einbound.plan.floors import Admitted, Floors
 from einbound.plan.problem import Problem
 from einbound.plan.splits import SLACK, Split, at_least
 
@@ -39,6 +40,8 @@ class Row:
         rest: Cost of the right half at least.
         useful: The indices that may be looped over.
         n_values: Values below that can wait in a slot.
+        below: The indices at or below the product.
+        admitted: The sets of loops that may be around the product, if that is known.
     """
 
     split: Split
@@ -46,6 +49,8 @@ class Row:
     rest: int
     useful: int
     n_values: int
+    below: int
+    admitted: Admitted | None = None
 
 
 @dataclass(slots=True)
@@ -55,37 +60,63 @@ class Rows:
     Attributes:
         problem: What is searched.
         bounds: What is explored.
+        floors: Tighter bounds, for the same budget and at least as many multiply-adds.
     """
 
     problem: Problem
     bounds: Bounds
+    floors: Floors | None = None
     _rows: dict[int, list[Row]] = field(default_factory=dict)
-    _rooms: dict[int, float] = field(default_factory=dict)
+    _rooms: dict[tuple[int, int], float] = field(default_factory=dict)
 
-    def room(self, subset: int) -> float:
-        """Cost that a subset may have, given what all else costs at least."""
+    def room(self, subset: int, mask: int) -> float:
+        """Cost that a subset may have, given what all else costs at least.
+
+        Args:
+            subset: The operands.
+            mask: The indices that are cut around the production.
+        """
         if self.bounds.macs is None:
             return inf
-        room = self._rooms.get(subset)
+        key = subset, mask if self.floors else 0
+        room = self._rooms.get(key)
         if room is None:
-            rest, radix = self.problem.splits.rest[subset], self.problem.chains.radix
+            radix, rest = self.problem.chains.radix, self._rest(subset, mask)
             toll = radix - 1 if self.bounds.toll is None else self.bounds.toll
-            macs = -1 if rest == inf else self.bounds.macs - at_least(rest)
+            macs = -1 if rest is None else self.bounds.macs - rest
             if self.problem.toll is None:
                 # Each product outside runs once or more.
                 toll -= self.problem.splits.n - subset.bit_count()
-            room = self._rooms[subset] = macs * radix + toll
+            room = self._rooms[key] = macs * radix + toll
         return room
+
+    def _rest(self, subset: int, mask: int) -> int | None:
+        """Multiply-adds of all else at least; None: there is no way."""
+        if self.floors is not None:
+            return self.floors.around(subset, mask)
+        rest = self.problem.splits.rest[subset]
+        return None if rest == inf else at_least(rest)
+
+    def floor(self, subset: int, mask: int) -> float:
+        """Cost of a subset inside loops over these indices at least."""
+        if self.floors is None or not subset & (subset - 1):
+            return 0
+        macs = self.floors.below(subset, mask)
+        return inf if macs is None else macs * self.problem.chains.radix
 
     def of(self, subset: int) -> list[Row]:
         """The splits of a subset within the bounds, the most promising first."""
         rows = self._rows.get(subset)
         if rows is None:
-            most, by_cost, budget = inf, self.bounds.macs is not None, self.bounds.budget_bytes
-            if by_cost:
-                most = self.room(subset) // self.problem.chains.radix * (1 + SLACK) + 1
+            most, budget = inf, self.bounds.budget_bytes
+            by_cost = self.bounds.macs is not None
+            if self.bounds.macs is not None:
+                rest = self.problem.splits.rest[subset]
+                most = (self.bounds.macs - rest) * (1 + SLACK) + 1
             n_bytes = inf if budget is None else budget * (1 + SLACK)
             splits = self.problem.splits.of(subset, most, n_bytes, cheapest_first=by_cost)
+            if self.floors is not None:
+                splits = [s for s in splits if (subset, s.left) in self.floors.admitted]
             rows = self._rows[subset] = [self._row(split) for split in splits]
         return rows
 
@@ -102,4 +133,8 @@ class Rows:
         left, right = (
             problem.chains.cost(at_least(splits.fewest[half])) for half in (split.left, split.right)
         )
-        return Row(split, left + right, right, useful, n_values)
+        below = splits.below[split.left | split.right]
+        admitted = None
+        if self.floors is not None:
+            admitted = self.floors.admitted.get((split.left | split.right, split.left))
+        return Row(split, left + right, right, useful, n_values, below, admitted)

@@ -49,6 +49,21 @@ class _Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """Splits of subsets of one size, one after another.
+
+    Attributes:
+        subsets: The subset of each.
+        left: Its half with the lowest operand.
+        products: Multiply-adds of the product.
+    """
+
+    subsets: Ints
+    left: Ints
+    products: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Split:
     """Two halves of a subset.
 
@@ -145,6 +160,20 @@ class Splits:
             np.minimum.at(rest, left, around + fewest[right])
             np.minimum.at(rest, right, around + fewest[left])
         return rest
+
+    def within(self, most_macs: float, budget_bytes: float) -> list[Within]:
+        """All splits that plans within two bounds can have, from few operands to many."""
+        found, rest = [], np.array(self.rest)
+        for layer in self._layers.values():
+            total = layer.macs + rest[layer.subsets][:, None]
+            chosen = np.nonzero((total <= most_macs) & (layer.needs <= budget_bytes))
+            subsets = layer.subsets[chosen[0]]
+            found.append(Within(subsets, layer.left[chosen], layer.products[chosen]))
+        return found
+
+    def is_stored(self, subset: int) -> bool:
+        """Whether the value of a subset takes bytes."""
+        return self._is_stored[subset]
 
     def of(
         self, subset: int, most_macs: float, budget_bytes: float, *, cheapest_first: bool

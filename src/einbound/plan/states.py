@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from math import inf
 
 from einbound.plan.chains import Chain
+from einbound.plan.floors import Floors
 from einbound.plan.labels import OPERAND, Label, Made, nondominated, spread
-from einbound.plan.problem import Instant, Problem
+from einbound.plan.places import Place, places
+from einbound.plan.problem import Problem
 from einbound.plan.rows import Bounds, Row, Rows
 from einbound.plan.site import Site
-from einbound.plan.splits import Split
 
 #: Ways to combine labels that take about as long as a state takes besides.
 WAYS = 16
@@ -45,11 +46,6 @@ class Effort:
         self.n_ways += other.n_ways
 
 
-#: Where a half is made: number of loops open, bytes held there, and the chain to make it in;
-#: no chain for an operand that is read as it is.
-_Place = tuple[int, int, Chain | None]
-
-
 @dataclass(slots=True)
 class Run:
     """One exploration within fixed bounds.
@@ -58,11 +54,13 @@ class Run:
         problem: What is searched.
         bounds: What is explored.
         effort: Counts the states; once it is spent, what is not explored is taken as empty.
+        floors: Tighter bounds, for the same budget and at least as many multiply-adds.
     """
 
     problem: Problem
     bounds: Bounds
     effort: Effort
+    floors: Floors | None = None
     _memo: dict[object, list[Label]] = field(default_factory=dict)
     _loops: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _rows: Rows = field(init=False)
@@ -75,7 +73,7 @@ class Run:
     def __post_init__(self) -> None:
         """Turns absent bounds into infinite ones."""
         problem, bounds = self.problem, self.bounds
-        self._rows = Rows(problem, bounds)
+        self._rows = Rows(problem, bounds, self.floors)
         self._by_cost = bounds.macs is not None
         self._is_priced = problem.temporary is not None or problem.toll is not None
         self._by_groups = not (self._by_cost or problem.temporary or problem.pinned)
@@ -110,8 +108,10 @@ class Run:
         own, least = self._own(subset, chain), chain.least
         if own > self._budget or effort.spent:
             return []
+        room = self._rows.room(subset, chain.mask)
+        if room < 0:
+            return []
         effort.n_states += 1
-        room = self._rows.room(subset)
         site = Site(chain, once, own, room, self._budget, self._by_cost)
         for row in self._rows.of(subset):
             if effort.spent:
@@ -179,7 +179,9 @@ class Run:
         two orders is enough; `falls` are the slots that must hold something. No nest takes fewer
         than `needs` bytes.
         """
-        self._place(site, row, inside, falls)
+        admitted = row.admitted
+        if admitted is None or admitted.here >> self._set(row, inside) & 1:
+            self._place(site, row, inside, falls)
         numbers, cost = inside.numbers, self._cost(site, row, inside)
         n_loops = len(numbers)
         if n_loops >= self._deep or needs > site.most(cost + row.floor):
@@ -198,8 +200,15 @@ class Run:
             else:
                 continue
             further = inside.plus(number)
+            if admitted is not None and not admitted.beyond >> self._set(row, further) & 1:
+                continue
             if self._cost(site, row, further) <= room:
                 self._nest(site, row, needs, further, held)
+
+    def _set(self, row: Row, inside: Chain) -> int:
+        """The number of the set of loops over indices below a product."""
+        assert self.floors is not None, "rows know what is admitted from these"
+        return self.floors.set_of(inside.mask & row.below)
 
     def _loops_of(self, mask: int) -> tuple[int, ...]:
         """The loops over the indices of a mask."""
@@ -222,12 +231,15 @@ class Run:
         cost = self._cost(site, row, inside)
         # A label without escapes that is no dearer leaves only lower ones of interest.
         most = site.most(cost + row.floor)
-        left, right = self._places(row.split.left, inside), self._places(row.split.right, inside)
+        left = places(self.problem, row.split.left, inside)
+        right = places(self.problem, row.split.right, inside)
         if site.own + left[0][1] + right[0][1] > most:
             return
         temporary = 0
         if self._is_priced:
-            temporary, toll = self._prices(site, row.split, inside)
+            evaluations = 1 if site.once else self.problem.iterations
+            n_around = len(site.chain.numbers)
+            temporary, toll = self.problem.prices(row.split, inside, n_around, evaluations)
             cost += toll
             if cost + row.floor > site.room:
                 return
@@ -236,47 +248,6 @@ class Run:
                 if site.own + temporary + place[1] + other[1] > most:
                     break
                 self._join(site, row, inside, falls, (cost, temporary), (place, other))
-
-    def _prices(self, site: Site, split: Split, inside: Chain) -> tuple[int, int]:
-        """The temporary bytes and the toll of a product inside these loops."""
-        problem, n_around = self.problem, len(site.chain.numbers)
-        evaluations = 1 if site.once else problem.iterations
-        key = split.left, split.right, inside.number, n_around, evaluations
-        prices = problem.prices.get(key)
-        if prices is None:
-            carried = problem.splits.carried
-            cuts = tuple(problem.chains.cuts[k] for k in inside.numbers)
-            halves = split.left, split.right
-            masks = carried[halves[0]], carried[halves[1]], carried[halves[0] | halves[1]]
-            instant = Instant(*masks, cuts[:n_around], cuts[n_around:], halves, evaluations)
-            prices = problem.prices[key] = problem.price(instant)
-        return prices
-
-    def _places(self, half: int, inside: Chain) -> list[_Place]:
-        """Where a half can be made, innermost first: bytes never fall outwards."""
-        places = inside.places.get(half)
-        if places is None:
-            places = inside.places[half] = self._levels(half, inside)
-        return places
-
-    def _levels(self, half: int, inside: Chain) -> list[_Place]:
-        problem, splits = self.problem, self.problem.splits
-        mask, level = splits.carried[half], inside.level
-        if problem.is_view(half):
-            return [(level, 0, None)]
-        groups = inside.groups
-        if not half & (half - 1):
-            while level and not groups[level - 1] & mask:
-                level -= 1
-            outer = inside.prefixes[level]
-            return [(level, outer.sizes[mask], outer)]
-        places: list[_Place] = [(level, inside.sizes[mask], inside)]
-        # Outside a loop over what it sums itself it would be added up once per trip.
-        while level and not groups[level - 1] & splits.below[half] & ~mask:
-            level -= 1
-            outer = inside.prefixes[level]
-            places.append((level, outer.sizes[mask], outer))
-        return places
 
     def _made(self, site: Site, half: int, chain: Chain | None) -> list[Label]:
         """The ways to make a half of a site's value inside a chain."""
@@ -287,6 +258,13 @@ class Run:
         once = site.once or (not chain.level and not half & self.problem.changing)
         return self.labels(half, chain, once)
 
+    def _can_pay(self, row: Row, room: float, chosen: tuple[Place, Place]) -> bool:
+        """Whether the least that both halves cost at their places is within some room."""
+        floor, halves = 0.0, (row.split.left, row.split.right)
+        for half, (_, _, chain) in zip(halves, chosen, strict=True):
+            floor += 0 if chain is None else self._rows.floor(half, chain.mask)
+        return floor <= room
+
     def _join(
         self,
         site: Site,
@@ -294,12 +272,14 @@ class Run:
         inside: Chain,
         falls: tuple[int, ...],
         prices: tuple[int, int],
-        places: tuple[_Place, _Place],
+        chosen: tuple[Place, Place],
     ) -> None:
         """Keeps what comes of two places, for all ways to make the halves there."""
-        (left_level, left_held, left_chain), (right_level, right_held, right_chain) = places
+        (left_level, left_held, left_chain), (right_level, right_held, right_chain) = chosen
         (cost, temporary), split = prices, row.split
         room = site.room - cost
+        if self.floors is not None and not self._can_pay(row, room, chosen):
+            return
         left = self._made(site, split.left, left_chain)
         if not left or (left[0].cost + row.rest > room and self._by_cost):
             return
