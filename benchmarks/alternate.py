@@ -13,7 +13,7 @@ from networks import Network
 
 Arrays = tuple[np.ndarray, ...]
 #: CPU seconds of all rounds together, and the fewest and most rounds.
-ROUNDS_SECONDS = 5.0
+ROUNDS_SECONDS = 4.0
 FEWEST_ROUNDS, MOST_ROUNDS = 7, 31
 #: A contraction of many slices that takes longer than this is timed on a part of its slices.
 MOST_SECONDS = 1.0
