@@ -7,6 +7,7 @@ from dataclasses import replace
 from einbound.plan import small
 from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request, over_bytes
 from einbound.plan.masks import Steps
+from einbound.plan.neighbours import improve
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective
 from einbound.plan.structures import Room, Structures
@@ -37,6 +38,7 @@ def fallback(request: Request, order: Steps | None) -> Found:
             room = Room(plain.metered.space_bytes)
             for tree in structures.unrepeated(room, by_time=False):
                 ledger.confirm(tree, LEAST_BUFFER_BYTES)
+            improve(ledger)
             found = ledger.found(found.proof)
     fits = over_bytes(found.metered, request.budget) <= 0
     return replace(found, fits=fits, keeps_threshold=False)

@@ -15,6 +15,7 @@ from einbound.plan.ledger import (
 )
 from einbound.plan.masks import Steps
 from einbound.plan.model import Count
+from einbound.plan.neighbours import improve
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective
 from einbound.plan.structures import Drafts, Room, Structures, contribution
@@ -243,6 +244,10 @@ class SmallSearch:
             self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
 
     def _outcome(self) -> Found:
+        rules = self.request.rules
+        ties_count = rules.by_policy or rules.objective is Objective.SPACE
+        if ties_count and self.request.limit != Limit(None, None):
+            improve(self.ledger)
         best = self.ledger.best
         macs = 0 if best is None else best.macs
         proof = Proof(
