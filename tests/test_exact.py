@@ -12,6 +12,7 @@ from brute import Loop, Programs, brute_frontier, network_of, sampled, staircase
 from einbound.expr.network import Network
 from einbound.plan.curve import Frontier, frontier, frontier_of
 from einbound.plan.exact import ExactFound, NothingFound, Search, exact_search, least_peak
+from einbound.plan.floors import Floors
 from einbound.plan.labels import Label, fit, nondominated
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
@@ -277,6 +278,31 @@ def test_fewer_loops_and_orders_lose_nothing(seed: int) -> None:
     )
     points = staircase({(one.peak, one.cost // radix) for one in labels})
     assert points == staircase({(one.peak, one.cost // radix) for one in plain_labels})
+
+
+@pytest.mark.parametrize("seed", range(2 * N_LARGE))
+def test_bounds_with_loops_as_sets_lose_nothing(seed: int) -> None:
+    rng = random.Random(4000 + seed)
+    network = random_network(rng, rng.randint(4, 6), 5, largest=9)
+    chosen = rng.sample(range(5), 3)
+    widths = [(i, rng.randint(1, network.extents[i])) for i in (*chosen, chosen[0])]
+    problem = Problem(
+        network,
+        8,
+        tuple(Cut(*loop) for loop in widths),
+        streamed=frozenset(rng.sample(range(4), rng.randint(0, 2))),
+        volatile=frozenset(rng.sample(range(4), rng.randint(0, 2))),
+        iterations=5,
+    )
+    search = Search(problem, Effort(10**6), None)
+    lowest = search.least_peak().found.peak_bytes
+    for budget in (lowest, lowest + lowest // 4, search.plain[0].peak):
+        bounds = Bounds(4 * search.fewest, budget)
+        floors = Floors(problem, budget, 4 * search.fewest)
+        plain = Run(problem, bounds, search.effort).root()
+        quick = Run(problem, bounds, search.effort, floors).root()
+        assert [(one.cost, one.peak) for one in quick] == [(one.cost, one.peak) for one in plain]
+        assert all(floors.least <= search.macs(one) for one in plain)
 
 
 class Ordered(Run):

@@ -258,30 +258,26 @@ class Search:
             if budget_bytes is None or label.peak <= budget_bytes:
                 yield self.found(label, exhausted=True, bound_macs=self.macs(label))
                 return
-        for label in self._widen(budget_bytes):
-            if best is not None:
-                yield self.found(best, exhausted=False, bound_macs=self.bound_macs)
-            best = label
-        proven = not self.effort.spent
-        if best is None:
-            yield NothingFound(self.effort.n_states, proven, self.bound_macs)
-        else:
+        for label, is_last in self._widen(budget_bytes):
+            best, proven = label, is_last and not self.effort.spent
             bound = self.macs(best) if proven else self.bound_macs
             yield self.found(best, exhausted=proven, bound_macs=bound)
+        if best is None:
+            yield NothingFound(self.effort.n_states, not self.effort.spent, self.bound_macs)
 
-    def _widen(self, budget_bytes: int | None) -> Iterator[Label]:
-        """Ever better labels; the last one is the best, unless the effort was spent."""
+    def _widen(self, budget_bytes: int | None) -> Iterator[tuple[Label, bool]]:
+        """Ever better labels, and whether each is the last; that one is the best."""
         for toll in self._low_tolls():
             labels = self.run(self.fewest, budget_bytes, toll=toll)
             if labels:
-                yield labels[0]
+                yield labels[0], True
                 return
         for factor in ladder():
             if factor >= _QUICK_FROM or self.effort.n_states > _QUICK_AFTER:
                 break
             labels = self._up_to(int(self.fewest * factor), budget_bytes)
             if labels:
-                yield labels[0]
+                yield labels[0], True
                 return
         yield from self._improve(budget_bytes)
 
@@ -294,7 +290,7 @@ class Search:
             self.bound_macs = max(self.bound_macs, macs + 1)
         return labels
 
-    def _improve(self, budget_bytes: int | None) -> Iterator[Label]:
+    def _improve(self, budget_bytes: int | None) -> Iterator[tuple[Label, bool]]:
         """A good label, and the best one."""
         known, lowest = self._quick(budget_bytes, _QUICK_DEEP[0], self.fewest * _STEPS[-1]), None
         if known is None and not self.effort.spent:
@@ -305,7 +301,7 @@ class Search:
             known = self._quick(budget_bytes, _QUICK_DEEP[1], self.macs(lowest)) or lowest
         if known is None:
             return
-        yield known
+        yield known, False
         floors = self._floors(self.macs(known), budget_bytes)
         # A quick plan is nearly always the best: one run up to it settles the matter.
         start = self.bound_macs if known is lowest else self.macs(known)
@@ -316,7 +312,7 @@ class Search:
             known = min([*labels, known], key=lambda label: label.cost)
             if bound >= self.macs(known) or self.effort.spent:
                 break
-        yield known
+        yield known, True
 
     def _floors(self, macs: int, budget_bytes: int | None) -> Floors | None:
         """Tighter bounds for plans up to so many multiply-adds."""
