@@ -21,8 +21,10 @@ from einbound.plan.splits import N_OPERANDS
 from einbound.plan.tree import Cut, Tree
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
-#: Buffers with which plans are metered: of those with the least peak, the fastest counts.
+#: Buffers with which plans are metered, and the part of the least peak that larger ones may add:
+#: those of a few elements save next to nothing and make steps a thousand times slower.
 BUFFERS = (1 << 6, 1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, DEFAULT_BUFFER_BYTES)
+BUFFER_SHARE = 64
 #: Limits for which plans are searched where the staircase is not known to be complete.
 N_LIMITS = 12
 
@@ -132,7 +134,8 @@ class Quest:
 
     def _stair(self, tree: Tree) -> Stair:
         """A tree with what it takes."""
-        made = confirmed(self.setting, tree, BUFFERS)
+        # Ideal steps are timed with all the buffers that they like.
+        made = confirmed(self.setting, tree, BUFFERS if self.temporaries else BUFFERS[-1:])
         ready = made.executable
         peak, workspace, macs = made.peak_bytes, ready.metered.workspace_bytes, ready.metered.macs
         if not self.temporaries:
@@ -180,15 +183,17 @@ class Quest:
 
 
 def confirmed(setting: Setting, tree: Tree, buffers: Iterable[int]) -> Made:
-    """The plan of a tree with the buffers of the least peak, and of these the fastest.
+    """The fastest plan of a tree whose peak is about the least.
 
     Args:
         setting: What is contracted.
         tree: In which order, inside which loops.
         buffers: Bounds of each buffer of a step to choose from, in bytes.
     """
-    made = (compiled(setting, tree, n_bytes) for n_bytes in buffers)
-    return min(made, key=lambda one: (one.peak_bytes, one.executable.metered.seconds))
+    made = [compiled(setting, tree, n_bytes) for n_bytes in buffers]
+    least = min(one.peak_bytes for one in made)
+    low = [one for one in made if one.peak_bytes <= least + least // BUFFER_SHARE]
+    return min(low, key=lambda one: (one.executable.metered.seconds, one.peak_bytes))
 
 
 def spread(stairs: tuple[Stair, ...], n_most: int | None) -> tuple[Stair, ...]:
