@@ -18,6 +18,7 @@ SCRIPTS = (
     "cgroup",
     "planner_limits",
     "random_nets",
+    "exactness",
 )
 #: File with the exit status of each script's last run.
 STATES = "states"
