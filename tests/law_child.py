@@ -12,7 +12,7 @@ import random
 import string
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import mappings
@@ -42,7 +42,7 @@ class Case:
     """One contraction: its text and its operands, every page of them touched."""
 
     text: str
-    operands: tuple[Array, ...]
+    operands: tuple[Any, ...]
     layouts: tuple[str, ...]
 
 
@@ -150,6 +150,28 @@ def limited(case: Case) -> Iterator[tuple[str, eb.Plan | None]]:
             continue
         if plan.meter().calls <= MAX_CALLS:
             yield f"k={k}", plan
+
+
+def streamed(case: Case, rng: random.Random) -> Case:
+    """The same with some operands, at least one, not in memory as far as plans know."""
+    far = {rng.randrange(len(case.operands)), *(k for k in range(6) if rng.random() < 0.5)}
+    operands = [
+        eb.Source(a.shape, a.dtype, _reader(a)) if k in far else a
+        for k, a in enumerate(case.operands)
+    ]
+    return replace(case, operands=tuple(operands))
+
+
+def _reader(array: Array) -> Callable[[tuple[slice, ...]], Array]:
+    """Copies blocks to pages of their own: the heap would keep pages of blocks that are freed."""
+
+    def read(slices: tuple[slice, ...]) -> Array:
+        view = array[slices]
+        block = np.ndarray(view.shape, view.dtype, mmap.mmap(-1, max(view.nbytes, 1)))
+        block[...] = view
+        return block
+
+    return read
 
 
 def handwritten(case: Case, rng: random.Random) -> Iterator[tuple[str, eb.Plan | None]]:
@@ -335,6 +357,8 @@ def rows_of(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for name, plan, out in given(case):
                 yield row(case, name, plan, out)
             continue
+        if task["kind"] == "streamed":
+            case = streamed(case, rng)
         plans = handwritten(case, rng) if task["kind"] == "handwritten" else limited(case)
         for name, plan in plans:
             yield row(case, name, plan)

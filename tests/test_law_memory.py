@@ -90,6 +90,7 @@ CASES = [
     ("handwritten", 3, 8),
     ("handwritten", 4, 8),
     ("given", 5, 3),
+    ("streamed", 7, 4),
 ]
 
 

@@ -148,6 +148,7 @@ class Allocator:
             ScheduleError: The promise would be broken.
         """
         self._count(n_bytes)
+        self._small_pages(0)
         self.make_room(n_bytes)
 
     def settle(self, n_bytes: int) -> None:
