@@ -9,6 +9,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -437,3 +438,30 @@ def test_sources_may_be_given_with_shapes_and_interleaved() -> None:
     plan = eb.plan("ij,jk->ik", source, (4, 3))
     np.testing.assert_allclose(plan(source, np.ones((4, 3))), 4)
     assert eb.einsum(source, ["row", "column"], []) == 24
+
+
+def test_sources_without_axes_and_without_elements_are_sources() -> None:
+    nothing = eb.Source((0, 3), "f8", lambda slices: pytest.fail("there is nothing to read"))
+    assert eb.einsum("ij->j", nothing, memory_limit=100).tolist() == [0, 0, 0]
+    assert eb.einsum("ij->i", nothing).shape == (0,)
+    number = eb.Source((), "f8", lambda slices: np.float64(3))
+    assert eb.einsum(",i->i", number, np.ones(2)).tolist() == [3, 3]
+
+
+def test_many_operands_with_sources_among_them_keep_a_limit() -> None:
+    n = 14
+    letters = [chr(ord("a") + k) for k in range(n + 1)]
+    text = ",".join(map("".join, pairwise(letters))) + f"->{letters[0]}{letters[-1]}"
+    arrays = [filled((30, 30), k) / 8 for k in range(n)]
+    operands, recorders = recorded(arrays, [k % 3 == 0 for k in range(n)])
+    check(limited(text, operands, 2), operands, recorders, np.linalg.multi_dot(arrays))
+
+
+def test_datasets_of_h5py_are_read_in_blocks(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    arrays = [filled((70, 50)), filled((50, 40))]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("a", data=arrays[0], chunks=(16, 16), compression="gzip")
+        source = eb.Source(data.shape, data.dtype, data.__getitem__)
+        got = eb.einsum("ij,jk->ik", source, arrays[1], memory_limit=50_000)
+    np.testing.assert_allclose(got, arrays[0] @ arrays[1])

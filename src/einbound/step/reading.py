@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
 from math import prod
 
 from einbound.step.pricing import READ_BYTE_SECONDS, READ_SECONDS
@@ -102,16 +101,21 @@ class Reading:
         """Rough time to read all blocks."""
         return self.n_blocks * READ_SECONDS + self.total_bytes * READ_BYTE_SECONDS
 
-    def spans(self) -> Iterator[Spans]:
-        """The blocks in the order in which they are read, the last index fastest."""
-        if self.n_blocks:
-            return product(
-                *(
-                    [(at, min(at + w, n)) for at in range(0, n, w)]
-                    for n, w in zip(self.extents, self.widths, strict=True)
-                )
-            )
-        return iter(())
+    def spans(self, axis: int = 0) -> Iterator[Spans]:
+        """The blocks in the order in which they are read, the last index fastest.
+
+        One at a time, since a list of them would take memory that no limit counts.
+
+        Args:
+            axis: The first index that is cut.
+        """
+        if axis == len(self.extents):
+            yield ()
+            return
+        n, width = self.extents[axis], self.widths[axis]
+        for start in range(0, n, width):
+            for inner in self.spans(axis + 1):
+                yield ((start, min(start + width, n)), *inner)
 
 
 @lru_cache(maxsize=1024)
