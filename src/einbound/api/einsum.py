@@ -44,7 +44,7 @@ def einsum(
 
     Args:
         args: `(text, operand, ...)` or `(operand, labels, ..., [output labels])`, as for
-            numpy.einsum; labels may be any hashable values.
+            numpy.einsum; labels may be any hashable values, operands arrays or `Source`s.
         out: Array for the result; it may be strided and may overlap an operand.
         memory_limit: Bound of everything alive at once, operands and result included: bytes,
             "512MiB", "1.5GB", or "80%" of what is available now.

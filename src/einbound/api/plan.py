@@ -345,7 +345,7 @@ def plan(
 
     Args:
         args: `(text, operand, ...)` or `(operand, labels, ..., [output labels])`; an operand is
-            an array or a shape (a tuple of ints).
+            an array, a `Source` or a shape (a tuple of ints).
         memory_limit: Bound of everything alive at once, operands and result included: bytes,
             "512MiB", "1.5GB", or "80%" of what is available now.
         workspace_limit: Bound of what is neither operand nor result.
