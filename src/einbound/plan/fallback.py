@@ -36,7 +36,7 @@ def fallback(request: Request, order: Steps | None) -> Found:
             plain = ledger.confirm(found.tree, found.buffer_bytes)
             ledger.confirm_fitting(plain.tree, LEAST_BUFFER_BYTES)
             room = Room(plain.metered.space_bytes)
-            for tree in structures.unrepeated(room, by_time=False):
+            for tree in structures.alike(room, by_time=False):
                 ledger.confirm(tree, LEAST_BUFFER_BYTES)
             improve(ledger)
             found = ledger.found(found.proof)

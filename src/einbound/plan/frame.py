@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from einbound.expr.network import Network
-from einbound.plan.masks import Steps, Terms, bits, carried_masks, mask_of, mask_of
+from einbound.plan.masks import Steps, Terms, bits, carried_masks, mask_of
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Price, Space
 from einbound.plan.rate import ADDED_BYTE_SECONDS, Shape

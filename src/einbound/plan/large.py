@@ -107,10 +107,8 @@ class LargeSearch:
         for frame in self.frames:
             n_priced = _N_STEPS_PRICED // frame.n
             found.append(descend(frame, Nests.none(len(frame.steps)), task, n_priced))
-            if found[-1].price.space.fits(task.limit):
-                if found[-1].price.macs <= frame.plain_macs:
-                    break
-            if self._is_late:
+            fits = found[-1].price.space.fits(task.limit)
+            if self._is_late or (fits and found[-1].price.macs <= frame.plain_macs):
                 break
             sliced = sliced_and_repaired(frame, task, _N_SLICES, repair=self._repair)
             if sliced is not None:

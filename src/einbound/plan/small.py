@@ -35,6 +35,8 @@ _N_METERED, _N_METERED_SLOW = 2, 10
 _N_RETRIES = 6
 #: Nests priced while the widths of one plan are exchanged.
 _N_TRADES_PRICED = 300
+#: Multiply-adds before widths are refined, as a multiple of those that are wanted.
+_BEFORE_REFINEMENT = 1.05
 #: Parts of the room that one buffer may take.
 _BUFFER_SHARES = (4, 32)
 
@@ -49,6 +51,7 @@ class SmallSearch:
         tally: Counts the nests that were priced.
         bound_macs: Multiply-adds that no plan of the class within the limits is below.
         exhausted: Whether the class was searched to its end.
+        is_hopeless: Whether no plan at all can fit, as far as is known.
     """
 
     def __init__(self, request: Request, order: Steps | None) -> None:
@@ -58,6 +61,7 @@ class SmallSearch:
         self.tally = Tally()
         self.bound_macs = 0
         self.exhausted = False
+        self.is_hopeless = True
         self._frames: dict[Steps, Frame] = {}
 
     def found(self) -> Found:
@@ -75,7 +79,7 @@ class SmallSearch:
             return self._outcome()
         self._shrink(plain)
         self._search()
-        if ledger.best is None:
+        if ledger.best is None and not self.is_hopeless:
             self._rescue()
         self._hasten()
         ledger.enlarge(request.default_buffer_bytes)
@@ -127,13 +131,16 @@ class SmallSearch:
         spare, limit = self.request.spare_bytes, self.request.limit
         for room in self._rooms():
             for left_free in (spare, 0) if spare else (0,):
-                trees = self.structures.unrepeated(room.less(left_free), by_time=False)
+                trees = self.structures.alike(room.less(left_free), by_time=False)
                 self._try(trees, limit.less(left_free))
                 if self.is_settled:
                     self.exhausted = True
                     return
         for room in self._rooms():
-            self._repeat(room)
+            least = self.structures.lowest(room.with_result, self.request.effort.states)
+            if least.lower_bound_bytes <= room.n_bytes:
+                self.is_hopeless = False
+                self._repeat(room)
             if self.ledger.best is not None:
                 return
 
@@ -220,16 +227,19 @@ class SmallSearch:
         by_time = self.request.rules.objective is Objective.TIME
         if best is None or not by_time or self.request.rules.grid.is_fixed:
             return
-        if best.seconds < _SLOW_SECONDS or not self.is_settled:
+        if best.seconds < _SLOW_SECONDS:
             return
         n_states = int(best.seconds * _STATES_PER_SECOND)
         n_states = min(max(n_states, _LEAST_STATES), _MOST_STATES)
-        spare = self.request.spare_bytes
-        limit = self.request.limit
+        # Refined widths repeat less than those of the grid: more is admitted before refinement.
+        most = 0 if self.is_settled else int(best.macs * _BEFORE_REFINEMENT)
+        spare, limit = self.request.spare_bytes, self.request.limit
         for room in self._rooms()[:1]:
             for left_free in (spare, 0) if spare else (0,):
                 inner = room.less(left_free)
-                trees = self.structures.unrepeated(inner, by_time=True, n_states=n_states)
+                trees = self.structures.alike(
+                    inner, by_time=True, macs=most, n_states=n_states
+                )
                 self._try(trees, limit.less(left_free), slow=True)
                 if self.ledger.best is not None and not self.ledger.best.key[1]:
                     return
@@ -265,22 +275,29 @@ class SmallSearch:
 def least_trees(structures: Structures, limit: Limit, n_states: int) -> tuple[Tree, ...]:
     """The structures that need the fewest bytes, with and without the result as limited."""
     trees: list[Tree] = []
+    network = structures.request.network
+    is_tiny = len(network.inputs) <= _N_PRICED[0] and len(network.extents) <= _N_PRICED[1]
     for given, with_result in ((limit.peak_bytes, True), (limit.workspace_bytes, False)):
         if given is not None:
             least = structures.lowest(with_result, n_states)
-            temporary = contribution(structures.request, LEAST_BUFFER_BYTES)
-            priced = structures.lowest(with_result, min(n_states, _N_STATES_PRICED), temporary)
-            trees += least.found.tree, priced.found.tree
+            trees.append(least.found.tree)
+            if is_tiny:
+                temporary = contribution(structures.request, LEAST_BUFFER_BYTES)
+                priced = structures.lowest(with_result, _N_STATES_NEAR_LEAST, temporary)
+                trees.append(priced.found.tree)
             for more in _LEAST_STEPS:
                 room = Room(least.found.peak_bytes + more, with_result)
-                trees += structures.unrepeated(room, by_time=False)
-                trees += structures.drafts(room, _N_STATES_NEAR_LEAST).trees
+                trees += structures.alike(room, by_time=False)
+                if is_tiny:
+                    trees += structures.drafts(room, _N_STATES_NEAR_LEAST).trees
     return tuple(dict.fromkeys(trees))
 
 
 #: Bytes above the least at which more structures are looked for: temporaries may need less there.
 _LEAST_STEPS = (0, 64)
-_N_STATES_NEAR_LEAST, _N_STATES_PRICED = 2_000, 20_000
+_N_STATES_NEAR_LEAST = 500
+#: Operands and indices up to which small temporaries matter near the least bytes.
+_N_PRICED = (4, 5)
 
 
 def lowest_found(request: Request, order: Steps | None) -> Found:

@@ -81,7 +81,6 @@ class Structures:
         self.request = request
         self.order = order
         self.n_states = 0
-        self._searches: dict[object, Search] = {}
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -133,33 +132,42 @@ class Structures:
             search.problem.chains.dissolve()
             return trees
 
-    def unrepeated(self, room: Room, *, by_time: bool, n_states: int = _N_STATES) -> list[Tree]:
-        """Structures that repeat nothing and may fit, wide slices first."""
+    def alike(
+        self, room: Room, *, by_time: bool, macs: int = 0, n_states: int = _N_STATES
+    ) -> list[Tree]:
+        """Structures with loops of one number of trips that may fit, wide slices first.
+
+        Args:
+            room: Bytes to keep to.
+            by_time: Look at all numbers of trips, for predicted time; else for few products.
+            macs: Multiply-adds that are admitted, if there are more than the fewest.
+            n_states: States to explore for each number of trips.
+        """
         grid, found = self.request.rules.grid, []
         few = len(self.request.network.inputs) > _N_FEW
         finest = max(self.request.network.extents)
         lowest = grid.is_fixed or self.request.rules.objective is Objective.SPACE
         alike = () if lowest else _FEWER_TRIPS if few else _ALIKE_TRIPS
         for n_trips in (*alike, finest):
-            trees = self._fewest_within((n_trips,), room, by_time=by_time, n_states=n_states)
+            trees = self._within((n_trips,), room, by_time=by_time, macs=macs, n_states=n_states)
             found += trees
             if trees and not by_time:
                 break
         return found
 
-    def _fewest_within(
-        self, trips: tuple[int, ...], room: Room, *, by_time: bool, n_states: int
+    def _within(
+        self, trips: tuple[int, ...], room: Room, *, by_time: bool, macs: int, n_states: int
     ) -> list[Tree]:
         with collector_off():
             toll = self._toll(by_time=by_time)
             search = self._search(trips, room.with_result, toll, n_states)
             labels: list[Label] = []
             for most in _bounds(search, toll):
-                labels = search.run(search.fewest, room.n_bytes, toll=most)
+                labels = search.run(max(search.fewest, macs), room.n_bytes, toll=most)
                 if labels or search.effort.spent:
                     break
             self.n_states += search.effort.n_states
-            trees = [self._tree(search.problem, label) for label in _ties(search, labels)]
+            trees = [self._tree(search.problem, label) for label in _ties(labels)]
             search.problem.chains.dissolve()
             return trees
 
@@ -215,13 +223,12 @@ class Structures:
         )
 
 
-def _ties(search: Search, labels: list[Label]) -> list[Label]:
-    """The labels with as few multiply-adds as the first, lower and lower; the ends are kept."""
-    equal = [label for label in labels if search.macs(label) == search.macs(labels[0])]
-    if len(equal) <= _N_TIES:
-        return equal
-    last = len(equal) - 1
-    return [equal[k * last // (_N_TIES - 1)] for k in range(_N_TIES)]
+def _ties(labels: list[Label]) -> list[Label]:
+    """Some of the labels, dearer and lower ones last; the ends are kept."""
+    if len(labels) <= _N_TIES:
+        return labels
+    last = len(labels) - 1
+    return [labels[k * last // (_N_TIES - 1)] for k in range(_N_TIES)]
 
 
 def _bounds(search: Search, toll: Toll | None) -> Iterator[int | None]:
