@@ -32,6 +32,9 @@ _STEPS = (1.0, 1.02, 1.1, 1.2, 1.35, 1.52, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 1
 
 #: States, and a multiple of the fewest multiply-adds, from which on a quick search gives a bound.
 _QUICK_AFTER = 300
+
+#: States that the search for a plan of nearly the fewest multiply-adds may take.
+_AT_ONCE = 1000
 _QUICK_FROM = 2.0
 
 #: Loops around a production in quick searches, and labels kept of each state.
@@ -267,25 +270,46 @@ class Search:
 
     def _widen(self, budget_bytes: int | None) -> Iterator[tuple[Label, bool]]:
         """Ever better labels, and whether each is the last; that one is the best."""
-        for toll in self._low_tolls():
-            labels = self.run(self.fewest, budget_bytes, toll=toll)
-            if labels:
-                yield labels[0], True
-                return
-        for factor in ladder():
-            if factor >= _QUICK_FROM or self.effort.n_states > _QUICK_AFTER:
-                break
-            labels = self._up_to(int(self.fewest * factor), budget_bytes)
-            if labels:
-                yield labels[0], True
-                return
-        yield from self._improve(budget_bytes)
+        label = self._at_once(budget_bytes)
+        if label is None:
+            yield from self._improve(budget_bytes)
+        else:
+            yield label, True
+
+    def _at_once(self, budget_bytes: int | None) -> Label | None:
+        """The best label if little work finds it."""
+        with self._share(_AT_ONCE):
+            for toll in self._low_tolls():
+                labels = self.run(self.fewest, budget_bytes, toll=toll)
+                if self.effort.spent or labels:
+                    return None if self.effort.spent else labels[0]
+            for factor in ladder():
+                if factor >= _QUICK_FROM or self.effort.n_states > _QUICK_AFTER:
+                    break
+                labels = self._up_to(int(self.fewest * factor), budget_bytes)
+                if self.effort.spent or labels:
+                    return None if self.effort.spent else labels[0]
+        return None
+
+    @contextmanager
+    def _share(self, most: int) -> Iterator[None]:
+        """No more than a share of the effort inside."""
+        whole = self.effort
+        self.effort = Effort(max(min(most, whole.most - whole.n_spent), 1))
+        yield
+        whole.spend(self.effort)
+        self.effort = whole
 
     def _up_to(
-        self, macs: int, budget_bytes: int | None, floors: Floors | None = None
+        self,
+        macs: int,
+        budget_bytes: int | None,
+        *,
+        toll: int | None = None,
+        floors: Floors | None = None,
     ) -> list[Label]:
         """All labels of the result with so many multiply-adds at most, best first."""
-        labels = self.run(macs, budget_bytes, floors=floors)
+        labels = self.run(macs, budget_bytes, toll=toll, floors=floors)
         if not labels and not self.effort.spent:
             self.bound_macs = max(self.bound_macs, macs + 1)
         return labels
@@ -308,7 +332,8 @@ class Search:
         for factor in ladder():
             most, wider = self.macs(known), start * factor
             bound = most if wider >= most else int(wider)
-            labels = self._up_to(bound, budget_bytes, floors)
+            toll = known.cost % self.problem.chains.radix if bound == most else None
+            labels = self._up_to(bound, budget_bytes, toll=toll, floors=floors)
             known = min([*labels, known], key=lambda label: label.cost)
             if bound >= self.macs(known) or self.effort.spent:
                 break
@@ -336,16 +361,13 @@ class Search:
         """A plan by few labels a state, within a quarter of the effort, or None."""
         if n_deep is not None and self.n_deep is not None:
             n_deep = min(n_deep, self.n_deep)
-        whole = self.effort
-        self.effort = Effort(max(whole.most // 4, 1))
         found: list[Label] = []
-        for factor in ladder():
-            bound = int(min(self.fewest * factor, most))
-            found = self.run(bound, budget_bytes, n_deep=n_deep, n_kept=_N_KEPT)
-            if found or self.effort.spent or bound >= most:
-                break
-        whole.spend(self.effort)
-        self.effort = whole
+        with self._share(self.effort.most // 4):
+            for factor in ladder():
+                bound = int(min(self.fewest * factor, most))
+                found = self.run(bound, budget_bytes, n_deep=n_deep, n_kept=_N_KEPT)
+                if found or self.effort.spent or bound >= most:
+                    break
         return found[0] if found else None
 
     def least_peak(self) -> LeastPeak:

@@ -36,9 +36,14 @@ class Effort:
     n_ways: int = 0
 
     @property
+    def n_spent(self) -> int:
+        """What was done, in states."""
+        return self.n_states + self.n_ways // WAYS
+
+    @property
     def spent(self) -> bool:
         """Whether nothing may be explored any more."""
-        return self.n_states + self.n_ways // WAYS >= self.most
+        return self.n_spent >= self.most
 
     def spend(self, other: Effort) -> None:
         """Adds what was spent elsewhere."""
