@@ -24,6 +24,10 @@ def fallback(request: Request, order: Steps | None) -> Found:
     if request.rules.objective is Objective.SPACE:
         lowest = replace(freed, budget=Limit(0, None))
         found = small.lowest_found(lowest, order)
+        ledger = Ledger(freed, freed.limit, lowest=True)
+        ledger.confirm(found.tree, found.buffer_bytes)
+        improve(ledger)
+        found = ledger.found(found.proof)
     else:
         # Of equal multiply-adds the lowest peak: loops that repeat nothing are welcome here.
         spacious = replace(freed.rules, objective=Objective.SPACE)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from einbound.plan.effort import Proof
 from einbound.plan.frame import Frame
 from einbound.plan.ledger import (
     LEAST_BUFFER_BYTES,
+    Confirmed,
     Found,
     Ledger,
     Request,
     power_below,
 )
-from einbound.plan.masks import Steps
+from einbound.plan.masks import Steps, Terms, order_macs
 from einbound.plan.model import Count
 from einbound.plan.neighbours import improve
+from einbound.plan.order import optimal_orders
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective
 from einbound.plan.structures import Drafts, Room, Structures, contribution
@@ -30,7 +33,11 @@ _LEAST_STATES, _MOST_STATES = 300, 8_000
 #: States of the class that are explored where the caller asked for no effort.
 _N_CLASS_STATES = 12_000
 #: Plans that are metered of one batch.
-_N_METERED, _N_METERED_SLOW = 2, 10
+_N_METERED, _N_METERED_SLOW = 2, 12
+#: Structures whose widths are chosen with care.
+_N_CAREFUL = 16
+#: Orders of equal multiply-adds that are looked at, and up to how many operands.
+_N_ORDERS, _N_MIRRORED = 6, 8
 #: How often bytes that the meter asked for are set aside.
 _N_RETRIES = 6
 #: Nests priced while the widths of one plan are exchanged.
@@ -161,19 +168,25 @@ class SmallSearch:
                 return
             room = room.less(missing)
 
-    def _try(self, trees: list[Tree], limit: Limit, *, slow: bool = False) -> int:
+    def _try(self, trees: Iterable[Tree], limit: Limit, *, slow: bool = False) -> int:
         """Refines and meters some structures; bytes that the nearest one lacked."""
+        trees = list(dict.fromkeys(trees))
+        if slow:
+            # Careful widths only for those that are fastest with the first ones that fit.
+            task = Task(limit, self._buffers(slow=False)[0], self.tally)
+            trees.sort(key=lambda tree: self._rank(self._refined(tree, task, slow=False), 0))
+            del trees[_N_CAREFUL:]
         ranked: dict[Tree, tuple[Candidate, int]] = {}
-        for tree in dict.fromkeys(trees):
+        for tree in trees:
             for buffer_bytes in self._buffers(slow=slow):
                 made = self._refined(tree, Task(limit, buffer_bytes, self.tally), slow=slow)
                 ranked.setdefault(made.frame.tree(made.nests), (made, buffer_bytes))
         order = sorted(ranked.items(), key=lambda item: self._rank(*item[1]))
-        is_slow = bool(order) and order[0][1][0].price.seconds > _SLOW_SECONDS
-        n_metered = _N_METERED_SLOW if slow or is_slow else _N_METERED
         missing: int | None = None
         for number, (tree, (_, buffer_bytes)) in enumerate(order):
-            if number >= n_metered and (missing is None or missing <= 0):
+            if number >= (_N_METERED_SLOW if slow else _N_METERED) and (
+                missing is None or missing <= 0
+            ):
                 break
             over = self.ledger.confirm_fitting(tree, buffer_bytes).over_bytes
             missing = over if missing is None else min(missing, over)
@@ -231,18 +244,36 @@ class SmallSearch:
             return
         n_states = int(best.seconds * _STATES_PER_SECOND)
         n_states = min(max(n_states, _LEAST_STATES), _MOST_STATES)
+        spare, limit = self.request.spare_bytes, self.request.limit
+        room = self._rooms()[0]
+        for left_free in (spare, 0) if spare else (0,):
+            inner = room.less(left_free)
+            self._try(self._fast(inner, best, n_states), limit.less(left_free), slow=True)
+            if self.ledger.best is not None and not self.ledger.best.key[1]:
+                return
+
+    def _fast(self, room: Room, best: Confirmed, n_states: int) -> Iterator[Tree]:
+        """Structures that may be faster than the best plan so far, and that plan's own."""
+        yield best.tree
         # Refined widths repeat less than those of the grid: more is admitted before refinement.
         most = 0 if self.is_settled else int(best.macs * _BEFORE_REFINEMENT)
-        spare, limit = self.request.spare_bytes, self.request.limit
-        for room in self._rooms()[:1]:
-            for left_free in (spare, 0) if spare else (0,):
-                inner = room.less(left_free)
-                trees = self.structures.alike(
-                    inner, by_time=True, macs=most, n_states=n_states
-                )
-                self._try(trees, limit.less(left_free), slow=True)
-                if self.ledger.best is not None and not self.ledger.best.key[1]:
-                    return
+        yield from self.structures.alike(room, by_time=True, macs=most, n_states=n_states)
+        if self.is_settled:
+            yield from self.structures.single(room)
+            for order in self._equal_orders():
+                yield from Structures(self.request, order).single(room)
+
+    def _equal_orders(self) -> tuple[Steps, ...]:
+        """Other orders with the fewest multiply-adds: mirrored ones may find better layouts."""
+        request = self.request
+        if self.structures.order is not None or len(request.network.inputs) > _N_MIRRORED:
+            return ()
+        if request.rules.volatile:
+            return ()
+        terms = Terms.of(request.network)
+        orders = optimal_orders(request.network, _N_ORDERS)
+        fewest = order_macs(terms, orders[0])
+        return tuple(order for order in orders if order_macs(terms, order) == fewest)
 
     def _rescue(self) -> None:
         """Looks for anything that fits before a limit is given up: the structures of least bytes.

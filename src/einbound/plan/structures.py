@@ -19,7 +19,7 @@ from einbound.plan.problem import LOWEST, Instant, Problem, Temporary, Toll
 from einbound.plan.rate import toll_of
 from einbound.plan.rules import Objective
 from einbound.plan.states import Effort as States
-from einbound.plan.tree import Tree
+from einbound.plan.tree import Cut, Tree
 
 #: Numbers of trips that compete where something must be repeated; the finest loops join them.
 CLASS_TRIPS = (2, 4, 8)
@@ -90,17 +90,17 @@ class Structures:
         return self.request.effort.widths or (*CLASS_TRIPS, max(self.request.network.extents))
 
     def _search(
-        self, trips: tuple[int, ...], with_result: bool, toll: Toll | None, n_states: int
+        self, cuts: tuple[Cut, ...], with_result: bool, toll: Toll | None, n_states: int
     ) -> Search:
-        problem = self._problem(trips, with_result, toll)
+        problem = self._problem(cuts, with_result, toll)
         return Search(problem, States(n_states), self.request.effort.depth)
 
-    def _problem(self, trips: tuple[int, ...], with_result: bool, toll: Toll | None) -> Problem:
+    def _problem(self, cuts: tuple[Cut, ...], with_result: bool, toll: Toll | None) -> Problem:
         request, rules = self.request, self.request.rules
         return Problem(
             request.network,
             request.itemsize,
-            rules.grid.options(trips),
+            cuts,
             connected=not request.effort.outer_products,
             toll=toll,
             volatile=rules.volatile,
@@ -155,12 +155,28 @@ class Structures:
                 break
         return found
 
+    def single(self, room: Room) -> list[Tree]:
+        """Structures that repeat nothing and cut one index only, for every index."""
+        grid, found = self.request.rules.grid, []
+        for index in bits(grid.admitted):
+            cuts = tuple(
+                cut for cut in (grid.finest(index),) if cut.width < grid.modes[index].extent
+            )
+            found += self._found(cuts, room, by_time=False, macs=0, n_states=_N_STATES)
+        return found
+
     def _within(
         self, trips: tuple[int, ...], room: Room, *, by_time: bool, macs: int, n_states: int
     ) -> list[Tree]:
+        cuts = self.request.rules.grid.options(trips)
+        return self._found(cuts, room, by_time=by_time, macs=macs, n_states=n_states)
+
+    def _found(
+        self, cuts: tuple[Cut, ...], room: Room, *, by_time: bool, macs: int, n_states: int
+    ) -> list[Tree]:
         with collector_off():
             toll = self._toll(by_time=by_time)
-            search = self._search(trips, room.with_result, toll, n_states)
+            search = self._search(cuts, room.with_result, toll, n_states)
             labels: list[Label] = []
             for most in _bounds(search, toll):
                 labels = search.run(max(search.fewest, macs), room.n_bytes, toll=most)
@@ -173,7 +189,8 @@ class Structures:
 
     def drafts(self, room: Room, n_states: int) -> Drafts:
         """The structures of the class with the fewest multiply-adds within a room."""
-        problem = self._problem(self.widths, room.with_result, self._toll(by_time=False))
+        cuts = self.request.rules.grid.options(self.widths or (1,))
+        problem = self._problem(cuts, room.with_result, self._toll(by_time=False))
         found: list[Tree] = []
         bound, exhausted, states = 0, False, 0
         depth = self.request.effort.depth
@@ -195,8 +212,8 @@ class Structures:
             n_states: States to explore at most.
             temporary: What a product needs for itself; None: nothing.
         """
-        finest = max(self.request.network.extents)
-        problem = replace(self._problem((finest,), with_result, None), temporary=temporary)
+        cuts = self.request.rules.grid.options((max(self.request.network.extents),))
+        problem = replace(self._problem(cuts, with_result, None), temporary=temporary)
         with collector_off():
             search = Search(problem, States(n_states), None)
             found = search.least_peak()
