@@ -25,19 +25,19 @@ def improve(ledger: Ledger) -> None:
     """Replace the best plan by a better one with one loop more, fewer or over another index.
 
     Args:
-        ledger: The plans so far; stays as it is if there is none that fits.
+        ledger: The plans so far. If none fits, it is the nearest one that is improved.
     """
     rules, budget = ledger.request.rules, len(ledger.plans) + _N_METERED
-    seen = None
-    while ledger.best is not None and ledger.best is not seen:
-        seen = ledger.best
-        for tree in neighbours(seen.tree, rules.grid):
+    start, seen = ledger.best or ledger.nearest, None
+    while start is not None and start is not seen:
+        seen = start
+        for tree in (start.tree, *neighbours(start.tree, rules.grid)):
             if len(ledger.plans) >= budget:
                 return
             with suppress(PlanError):
                 check_loops(tree.check(), rules)
                 ledger.confirm(tree, LEAST_BUFFER_BYTES)
-        ledger.confirm(ledger.best.tree, LEAST_BUFFER_BYTES)
+        start = ledger.best or ledger.nearest
 
 
 def neighbours(tree: Tree, grid: Grid) -> Iterator[Tree]:
