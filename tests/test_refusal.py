@@ -48,3 +48,32 @@ def test_limits_that_can_be_kept_are_not_refused(
     text: str, shapes: tuple[tuple[int, ...], ...], limit: int
 ) -> None:
     assert eb.plan(text, *shapes, memory_limit=limit).peak_bytes <= limit
+
+
+@pytest.mark.parametrize("limit", ["memory_limit", "workspace_limit"])
+def test_a_refusal_tells_how_far_its_peak_is_from_the_least_of_all(limit: str) -> None:
+    shapes = ((5, 6), (6, 7), (7, 8), (8, 5))
+    with pytest.raises(eb.BudgetError, match=r"bytes below that|so this is the least") as info:
+        eb.plan("ab,bc,cd,de->ae", *shapes, **{limit: 0})  # type: ignore[arg-type]
+    error = info.value
+    gap = error.smallest_bytes - error.lower_bound_bytes
+    assert error.certified
+    assert 0 <= gap <= 128
+    assert f"no plan can need less than {error.lower_bound_bytes}" in str(error)
+    assert f"{gap} bytes below that" in str(error) or gap == 0
+
+
+def test_a_bound_counts_all_values_that_must_be_there_together() -> None:
+    # Every intermediate has a whole row of 50 elements where only `a` may not be cut.
+    shapes = ((50, 3), (50, 3), (50, 3))
+    with pytest.raises(eb.BudgetError, match="no plan can need less than") as info:
+        eb.plan("ax,ay,az->xyz", *shapes, workspace_limit=0)
+    assert info.value.lower_bound_bytes >= 8
+
+
+def test_a_plan_near_the_least_is_returned() -> None:
+    text, shapes = "Pac,Pbd,ijcd->ijab", ((16, 6, 6), (16, 6, 6), (4, 4, 6, 6))
+    with pytest.raises(eb.BudgetError, match="too small") as info:
+        eb.plan(text, *shapes, memory_limit=1)
+    smallest = info.value.smallest_bytes
+    assert eb.plan(text, *shapes, memory_limit=smallest).peak_bytes <= smallest

@@ -45,6 +45,7 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+NO_BUDGET = Budget(None, None)
 
 
 def describe_cell(cell: Cell, tree: Tree) -> str:
@@ -72,7 +73,12 @@ class _Broken:
 
 
 def refusal(
-    limits: Limits, operand_bytes: int, least: Executable, *, as_written: bool
+    limits: Limits,
+    operand_bytes: int,
+    least: Executable,
+    *,
+    as_written: bool,
+    proven: Budget = NO_BUDGET,
 ) -> BudgetError:
     """The error that says that nothing fits, by how much, and because of what.
 
@@ -81,16 +87,18 @@ def refusal(
         operand_bytes: Bytes that the operands cover.
         least: The plan with the smallest peak found.
         as_written: It is the caller's own plan, and nothing was searched.
+        proven: Bytes that every plan takes beside the operands, as far as a search proved it.
     """
-    broken = _broken(limits, operand_bytes, least)
+    broken = _broken(limits, operand_bytes, least, proven)
     culprit_bytes, culprit = max(broken.parts, key=lambda part: part[0])
+    gap = broken.needed_bytes - broken.bound_bytes
     certified = broken.bound_bytes > broken.limit_bytes
     proof = f"no plan can need less than {broken.bound_bytes}"
     if as_written:
         found = "the plan as written takes"
     else:
         found = "the smallest peak found is"
-        proof += "" if certified else ", but none that small was found"
+        proof += f", {gap} bytes below that" if gap else ", so this is the least"
     return BudgetError(
         f"{broken.name}={broken.limit_bytes} bytes is too small; {found} {broken.needed_bytes} "
         f"bytes, {culprit_bytes} of them for {culprit} (operands {operand_bytes}, "
@@ -105,18 +113,22 @@ def refusal(
     )
 
 
-def _broken(limits: Limits, operand_bytes: int, least: Executable) -> _Broken:
+def _broken(limits: Limits, operand_bytes: int, least: Executable, proven: Budget) -> _Broken:
     metered, job = least.metered, least.job
     needs_value = lower_bound(job.network, 1) > job.network.size(job.network.output)
     bound = job.work.itemsize if needs_value else 0
+    # The search takes the result to be stored as it is computed; it may be smaller.
+    size = job.work.itemsize * job.network.size(job.network.output)
+    stored = least.result_bytes - size if least.result_bytes < size else 0
     total = operand_bytes + metered.space_bytes
     if limits.memory_bytes is not None and total > limits.memory_bytes:
         parts = ((operand_bytes, "the operands"), *_parts(least, metered.space))
-        bound += operand_bytes + least.result_bytes
+        bound += least.result_bytes
+        bound = operand_bytes + max(bound, (proven.peak_bytes or 0) + stored)
         return _Broken("memory_limit", limits.memory_bytes, total, bound, parts)
     assert limits.workspace_bytes is not None, "a limit that is not set cannot be broken"
     parts = _parts(least, metered.workspace)
-    needed = metered.workspace_bytes
+    needed, bound = metered.workspace_bytes, max(bound, proven.workspace_bytes or 0)
     return _Broken("workspace_limit", limits.workspace_bytes, needed, bound, parts)
 
 

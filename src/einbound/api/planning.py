@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from einbound.api.limits import refusal
+from einbound.api.limits import NO_BUDGET, refusal
 from einbound.api.setting import HEADROOM_BYTES, Setting
 from einbound.backends.sizes import Metered
 from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
@@ -17,7 +17,7 @@ from einbound.plan.gate import check_loops, repeated_steps
 from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
 from einbound.plan.rules import Objective
-from einbound.plan.search import search
+from einbound.plan.search import Budget, search
 from einbound.plan.tree import Tree, steps_from_path
 from einbound.run.executable import Executable, Job, compile_tree
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
@@ -144,7 +144,8 @@ def planned(setting: Setting) -> Made:
     best = known[found.tree, found.buffer_bytes]
     # What was proven of a given order says nothing about the others.
     proof = found.proof if path is None else replace(found.proof, exhausted=False, bound_macs=0)
-    return _kept(_made(setting, best, proof))
+    # Of a given order only that is proven which holds for all.
+    return _kept(_made(setting, best, proof), found.least if path is None else NO_BUDGET)
 
 
 def _only(setting: Setting, job: Job) -> Executable:
@@ -191,15 +192,20 @@ def _made(setting: Setting, executable: Executable, proof: Proof) -> Made:
     return Made(setting, executable, _fits(setting, executable.metered), proof)
 
 
-def refused(made: Made, *, as_written: bool = False) -> BudgetError:
+def refused(made: Made, *, as_written: bool = False, proven: Budget = NO_BUDGET) -> BudgetError:
     """The error that says why `made` does not keep its limits.
 
     Args:
         made: The plan with the smallest peak found, or the caller's own.
         as_written: The plan is the caller's own, and nothing was searched.
+        proven: Bytes that every plan takes beside the operands, as far as a search proved it.
     """
     return refusal(
-        made.setting.limits, made.setting.operand_bytes, made.executable, as_written=as_written
+        made.setting.limits,
+        made.setting.operand_bytes,
+        made.executable,
+        as_written=as_written,
+        proven=proven,
     )
 
 
@@ -232,9 +238,9 @@ FALLBACKS = {
 }
 
 
-def _kept(made: Made) -> Made:
+def _kept(made: Made, proven: Budget = NO_BUDGET) -> Made:
     if not made.keeps_limits:
-        raise refused(made)
+        raise refused(made, proven=proven)
     if not made.setting.limits.is_set and made.peak_bytes > SMALL_PEAK_BYTES:
         free = available_bytes()
         if made.peak_bytes > free:
