@@ -82,6 +82,7 @@ class Chains:
         if most_toll is None:
             most_toll = (len(network.inputs) - 1) * prod(most.values()) * repeats
         self.radix = most_toll + 1
+        self._over: dict[int, tuple[int, ...]] = {}
         self.n_chains = 0
         self.root = Chain(self, None, ())
 
@@ -103,6 +104,21 @@ class Chains:
             chain.prefixes = ()
             chain.grown.clear()
             chain.places.clear()
+
+    def over(self, mask: int) -> tuple[int, ...]:
+        """The loops over the indices of a mask."""
+        loops = self._over.get(mask)
+        if loops is None:
+            loops = tuple(k for k, index in enumerate(self.indices) if index & mask)
+            self._over[mask] = loops
+        return loops
+
+    def narrowest(self, mask: int) -> tuple[int, ...]:
+        """The loops with the narrowest slices over the indices of a mask."""
+        first: dict[int, int] = {}
+        for k in self.over(mask):
+            first.setdefault(self.indices[k], k)
+        return tuple(first.values())
 
     def cost(self, macs: int) -> int:
         """The cost of a number of multiply-adds without calls."""

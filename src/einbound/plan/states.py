@@ -67,7 +67,6 @@ class Run:
     effort: Effort
     floors: Floors | None = None
     _memo: dict[object, list[Label]] = field(default_factory=dict)
-    _loops: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _rows: Rows = field(init=False)
     _budget: float = inf
     _deep: float = inf
@@ -124,7 +123,10 @@ class Run:
             cost = self._cost(site, row, chain) + row.floor
             needs = own + sum([least[carried[half]] for half in row.split.stored])
             if cost <= room and needs <= site.most(cost):
-                self._nests(site, row, needs)
+                if self._by_groups:
+                    self._sets(site, row)
+                else:
+                    self._nest(site, row, needs, chain, ())
         kept = nondominated(list(site.found.values()), cost_matters=self._by_cost)
         return kept if self.bounds.n_kept is None else spread(kept, self.bounds.n_kept)
 
@@ -141,12 +143,6 @@ class Run:
         cost = inside.costs[row.split.union]
         return cost if site.once else cost * self.problem.iterations
 
-    def _nests(self, site: Site, row: Row, needs: int) -> None:
-        if self._by_groups:
-            self._sets(site, row)
-        else:
-            self._nest(site, row, needs, site.chain, ())
-
     def _sets(self, site: Site, row: Row) -> None:
         """Places the halves inside every set of further loops, as far as only bytes count.
 
@@ -158,22 +154,15 @@ class Run:
         One more loop of a group shrinks what is made inside and moves nothing else, unless it is
         summed by a value that is made outside; so a group leaves out no index of the product.
         """
-        chain = site.chain
+        chain, chains = site.chain, self.problem.chains
         self._place(site, row, chain, ())
         free, room = row.useful & ~chain.mask, self._deep - len(chain.numbers)
-        forced = self._finest(free & row.split.union) if self._deep == inf else ()
-        others = self._finest(free & ~(row.split.union if forced else 0))
+        forced = chains.narrowest(free & row.split.union) if self._deep == inf else ()
+        others = chains.narrowest(free & ~(row.split.union if forced else 0))
         for chosen in range((1 << len(others)) - 1, -1, -1):
             group = (*forced, *(k for i, k in enumerate(others) if chosen >> i & 1))
             if group and len(group) <= room:
                 self._place(site, row, chain.plus_group(group), ())
-
-    def _finest(self, mask: int) -> tuple[int, ...]:
-        """The loops with the narrowest slices over the indices of a mask."""
-        first: dict[int, int] = {}
-        for k in self._loops_of(mask):
-            first.setdefault(self.problem.chains.indices[k], k)
-        return tuple(first.values())
 
     def _nest(
         self, site: Site, row: Row, needs: int, inside: Chain, falls: tuple[int, ...]
@@ -192,11 +181,10 @@ class Run:
         if n_loops >= self._deep or needs > site.most(cost + row.floor):
             return
         opened = inside.level > site.n_around
-        union, factors = row.split.union, self.problem.chains.trips
-        indices, room = self.problem.chains.indices, site.room - row.floor
-        for number in self._loops_of(row.useful & ~inside.mask):
+        union, chains, room = row.split.union, self.problem.chains, site.room - row.floor
+        for number in chains.over(row.useful & ~inside.mask):
             # A loop over an index that the product lacks repeats it.
-            if not indices[number] & union and cost * factors[number] > room:
+            if not chains.indices[number] & union and cost * chains.trips[number] > room:
                 continue
             if not opened or number > numbers[-1] or self._pins(numbers[-1], number):
                 held = falls
@@ -214,15 +202,6 @@ class Run:
         """The number of the set of loops over indices below a product."""
         assert self.floors is not None, "rows know what is admitted from these"
         return self.floors.set_of(inside.mask & row.below)
-
-    def _loops_of(self, mask: int) -> tuple[int, ...]:
-        """The loops over the indices of a mask."""
-        loops = self._loops.get(mask)
-        if loops is None:
-            indices = self.problem.chains.indices
-            loops = tuple(k for k, index in enumerate(indices) if index & mask)
-            self._loops[mask] = loops
-        return loops
 
     def _pins(self, outer: int, inner: int) -> bool:
         """Whether an operand is made between these loops once they are swapped."""
