@@ -22,9 +22,9 @@ from einbound.plan.effort import Effort
 from einbound.report.curve import CurveReport, CurveRow, curve_table
 
 #: Numbers of slices of every index, the more the fewer indices there are; 0: single elements.
-_GRIDS = ((0,), (4, 0), (2, 8, 0), (2, 4, 8, 0))
-#: Loops to choose from in all, about: the work grows steeply with them.
-_N_LOOPS = 20
+_GRIDS = ((4, 0), (2, 8, 0), (2, 4, 8, 0))
+#: Loops to choose from in all, about: the work and the memory for it grow steeply with them.
+_N_LOOPS = 16
 
 #: For each index that may be cut, the numbers of slices to choose from.
 _Slices = dict[int, tuple[int, ...]]
@@ -169,8 +169,9 @@ def _given(batch_counts: Mapping[Any, int], network: Network) -> _Slices:
 def _free(network: Network, effort: Effort) -> _Slices:
     """Some numbers of slices of every index that has more than one element."""
     long = [i for i, extent in enumerate(network.extents) if extent > 1]
-    n_widths = min(max(_N_LOOPS // max(len(long), 1), 1), len(_GRIDS))
-    wanted = _GRIDS[n_widths - 1] if effort.widths is None else effort.widths
+    n_widths = _N_LOOPS // max(len(long), 1)
+    planned = next((grid for grid in reversed(_GRIDS) if len(grid) <= n_widths), _GRIDS[0])
+    wanted = planned if effort.widths is None else effort.widths
     return {i: _numbers(wanted, network.extents[i]) for i in long}
 
 

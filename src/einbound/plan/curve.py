@@ -92,7 +92,9 @@ def frontier_of(
         return Frontier((Point(found.peak_bytes, found.macs, found.tree),), True)
     problem = Problem(network, itemsize, options, connected_only, temporary)
     with collector_off():
-        return _staircase(Search(problem, Effort(effort), n_deep))
+        stairs = _staircase(Search(problem, Effort(effort), n_deep))
+        problem.chains.dissolve()
+        return stairs
 
 
 def balanced(index: int, extent: int, n_slices: int) -> Cut:
