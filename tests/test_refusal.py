@@ -63,14 +63,6 @@ def test_a_refusal_tells_how_far_its_peak_is_from_the_least_of_all(limit: str) -
     assert f"{gap} bytes below that" in str(error) or gap == 0
 
 
-def test_a_bound_counts_all_values_that_must_be_there_together() -> None:
-    # Every intermediate has a whole row of 50 elements where only `a` may not be cut.
-    shapes = ((50, 3), (50, 3), (50, 3))
-    with pytest.raises(eb.BudgetError, match="no plan can need less than") as info:
-        eb.plan("ax,ay,az->xyz", *shapes, workspace_limit=0)
-    assert info.value.lower_bound_bytes >= 8
-
-
 def test_a_plan_near_the_least_is_returned() -> None:
     text, shapes = "Pac,Pbd,ijcd->ijab", ((16, 6, 6), (16, 6, 6), (4, 4, 6, 6))
     with pytest.raises(eb.BudgetError, match="too small") as info:

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 import einbound
 from einbound.expr.network import Network
+from einbound.plan.effort import Effort
 from einbound.plan.frame import Frame
+from einbound.plan.grid import Grid, Mode
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.order import optimal_orders
+from einbound.plan.rules import Objective, Rules
 from einbound.plan.search import Budget, Found, lower_bound, search
 from einbound.plan.tree import Cut, Tree
 from einbound.plan.widths import Tally, Task, traded, widened
@@ -308,6 +311,116 @@ def test_macs_do_not_depend_on_the_order_of_operands() -> None:
         permuted = Network(network.labels, network.extents, inputs, network.output, ())
         macs.add(found(permuted, budget, default_buffer_bytes=0).metered.macs)
     assert macs == {23040}
+
+
+@settings(max_examples=12)
+@given(SEEDS, st.integers(3, 5))
+def test_more_bytes_never_cost_multiply_adds(seed: int, n: int) -> None:
+    network = random_network(random.Random(seed), n, 6, largest=9)
+    costs = []
+    for part in (32, 16, 8, 4, 2, 1):
+        made = found(network, budget_of(network, part), default_buffer_bytes=256)
+        if made.fits:
+            costs.append(made.metered.macs)
+    assert costs == sorted(costs, reverse=True)
+
+
+@settings(max_examples=15)
+@given(SEEDS, st.integers(3, 5), st.sampled_from([4, 16]))
+def test_what_is_proven_is_no_more_than_the_plan_has(seed: int, n: int, part: int) -> None:
+    network = random_network(random.Random(seed), n, 5, largest=9)
+    made = found(network, budget_of(network, part), default_buffer_bytes=64)
+    least = found(network, Budget(None, None)).metered.macs
+    assert made.proof.reproducible
+    if made.fits and made.proof.exhausted:
+        assert least <= made.proof.bound_macs
+    if made.fits and made.metered.macs == least:
+        assert made.proof.bound_macs == least
+
+
+def ruled(network: Network, **fields: Any) -> Rules:
+    return Rules(Grid(tuple(Mode(extent, **fields) for extent in network.extents)))
+
+
+@settings(max_examples=15)
+@given(SEEDS, st.integers(2, 5), st.sampled_from([2, 8]))
+def test_loops_keep_to_their_grid(seed: int, n: int, part: int) -> None:
+    network = random_network(random.Random(seed), n, 5, largest=9)
+    budget = budget_of(network, part)
+    fixed = found(network, budget, rules=ruled(network, target=3), default_buffer_bytes=64)
+    assert all(loop.batch_size == 3 for loop in fixed.tree.loops)
+    modes = [Mode(e, edges=tuple(dict.fromkeys((0, e // 3, e)))) for e in network.extents]
+    tiled = found(network, budget, rules=Rules(Grid(tuple(modes))), default_buffer_bytes=64)
+    for opens in tiled.tree.opens:
+        for cut in opens:
+            allowed = set(modes[cut.index].edges)
+            starts = cut.edges or range(0, network.extents[cut.index], cut.width)
+            assert set(starts) <= allowed
+    none = found(network, budget, rules=ruled(network, admitted=False))
+    assert none.tree.loops == ()
+
+
+def test_a_threshold_gives_way_where_a_budget_does_not() -> None:
+    network = network_of("pac,pbd,ijcd->ijab", dict.fromkeys("pabcdij", 8))
+    grid = Grid.free(network)
+    for objective in Objective:
+        rules = Rules(grid, objective, by_policy=True, threshold_bytes=1)
+        made = found(network, Budget(None, None), rules=rules, operand_bytes=100)
+        assert (made.fits, made.keeps_threshold) == (True, False)
+    free = found(network, Budget(None, None)).metered
+    by_time = Rules(grid, Objective.TIME, by_policy=True, threshold_bytes=1)
+    by_space = Rules(grid, Objective.SPACE, by_policy=True, threshold_bytes=1)
+    fast = found(network, Budget(None, None), rules=by_time)
+    small = found(network, Budget(None, None), rules=by_space)
+    assert fast.metered.macs == free.macs
+    assert small.metered.space_bytes <= fast.metered.space_bytes < free.space_bytes
+    assert not found(network, Budget(8, None), rules=by_time).fits
+
+
+def test_space_asks_for_the_lowest_peak_of_equal_multiply_adds() -> None:
+    network = network_of("pac,pbd,ijcd->ijab", dict.fromkeys("pabcdij", 8))
+    budget = budget_of(network, 2)
+    by_time = found(network, budget)
+    by_space = found(network, budget, rules=Rules(Grid.free(network), Objective.SPACE))
+    assert by_space.metered.macs == by_time.metered.macs
+    assert by_space.metered.space_bytes < by_time.metered.space_bytes
+
+
+def test_work_that_is_done_again_weighs_more() -> None:
+    # Multiplying the small factors first is cheaper once; the large ones change nothing later.
+    network = network_of("ab,bc,cd->ad", {"a": 2, "b": 40, "c": 40, "d": 40})
+    once = found(network, Budget(None, None))
+    again = Rules(Grid.free(network), volatile=frozenset({0}), iterations=1000)
+    often = found(network, Budget(None, None), rules=again)
+    assert once.tree.nested == (2, (0, 1)) or once.tree.nested == ((0, 1), 2)
+    assert often.metered.macs > once.metered.macs
+
+
+class Clock:
+    """Seconds that pass with every look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def test_a_deadline_ends_a_search_and_is_told() -> None:
+    network = batched_network()
+    budget = Budget(8_000, None)
+    hurried = found(network, budget, effort=Effort(deadline_seconds=0.5, clock=Clock()))
+    calm = found(network, budget, effort=Effort(deadline_seconds=1e9, clock=Clock()))
+    assert not hurried.proof.reproducible
+    assert calm.proof.reproducible
+
+
+def test_a_seed_gives_the_same_plan_again() -> None:
+    network = batched_network()
+    budget = Budget(60_000, None)
+    first = found(network, budget, effort=Effort(seed=3, trials=2))
+    assert found(network, budget, effort=Effort(seed=3, trials=2)).tree == first.tree
 
 
 def test_a_large_network_fits_a_quarter_for_little(

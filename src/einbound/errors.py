@@ -64,8 +64,8 @@ class BudgetError(EinboundError, ValueError):
         limit_bytes: The limit that was asked for.
         smallest_bytes: The smallest peak found, in the limit's own counting.
         lower_bound_bytes: No plan can go below this.
-        certified: True if `lower_bound_bytes` itself exceeds the limit, so that no plan keeps it; the
-            text says how far `smallest_bytes` is from the bound.
+        certified: True if `lower_bound_bytes` itself exceeds the limit, so that no plan keeps it;
+            the text says how far `smallest_bytes` is from the bound.
         culprit: The array that sets `smallest_bytes`.
         culprit_bytes: Its size.
     """
