@@ -17,7 +17,7 @@ from einbound.plan.problem import Problem
 from einbound.plan.rows import Bounds, Row, Rows
 from einbound.plan.site import Site
 
-#: Ways to combine labels that take about as long as a state takes besides.
+#: Nests and ways to combine labels that take about as long as a state takes besides.
 WAYS = 16
 
 
@@ -28,7 +28,7 @@ class Effort:
     Attributes:
         most: States to explore in all, or that many times `WAYS` ways to combine labels.
         n_states: States explored so far.
-        n_ways: Ways to combine labels that were counted so far.
+        n_ways: Nests, and ways to combine labels in them, that were counted so far.
     """
 
     most: int
@@ -174,6 +174,9 @@ class Run:
         than `needs` bytes.
         """
         admitted = row.admitted
+        self.effort.n_ways += 1
+        if self.effort.spent:
+            return
         if admitted is None or admitted.here >> self._set(row, inside) & 1:
             self._place(site, row, inside, falls)
         numbers, cost = inside.numbers, self._cost(site, row, inside)
