@@ -27,6 +27,8 @@ from einbound.plan.widths import Candidate, Tally, Task, traded, widened
 
 #: Predicted seconds from which plans of equal multiply-adds are chosen with more care.
 _SLOW_SECONDS = 5e-2
+#: Operands up to which that holds; twice as many seconds for each further one.
+_N_CHEAP = 6
 #: States explored for a slow plan per predicted second: planning takes some hundredths of it.
 _STATES_PER_SECOND = 2_000
 _LEAST_STATES, _MOST_STATES = 300, 8_000
@@ -240,7 +242,8 @@ class SmallSearch:
         by_time = self.request.rules.objective is Objective.TIME
         if best is None or not by_time or self.request.rules.grid.is_fixed:
             return
-        if best.seconds < _SLOW_SECONDS:
+        n_more = max(len(self.request.network.inputs) - _N_CHEAP, 0)
+        if best.seconds < _SLOW_SECONDS * 2**n_more:
             return
         n_states = int(best.seconds * _STATES_PER_SECOND)
         n_states = min(max(n_states, _LEAST_STATES), _MOST_STATES)
