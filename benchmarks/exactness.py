@@ -54,6 +54,10 @@ PART_HEAD = (
     "part", "operands", "cut", "networks", "more than one point", "programs run", "differ",
     "CPU ms per curve, median (quartiles)",
 )  # fmt: skip
+CLASS_HEAD = (
+    "class", "budgets", "geometric mean", "where the curve repeats work", "worst", "at the worst",
+    "no plan at",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -221,10 +225,7 @@ def table(data: dict[str, Any]) -> str:
             "any depth, all products: budgets are the result and 1/k, k = "
             f"{', '.join(map(str, SHARES))}, of what the best order without loops needs beside it, "
             "wherever the curve has a plan. Multiply-adds of the class by those of the curve.",
-            tables.markdown(
-                ("class", "budgets", "geometric mean", "worst", "at the worst", "no plan at"),
-                [_class_row(losses, name) for name in CLASSES],
-            ),
+            tables.markdown(CLASS_HEAD, [_class_row(losses, name) for name in CLASSES]),
             f"The class of `eb.plan` before it refines widths is *{PLANNED}*: bar "
             f"{BAR:.2f}x. With at most 3 cut indices a depth of 3 is no cap. Networks of parts a "
             "and b.",
@@ -250,7 +251,11 @@ def _class_row(losses: list[dict[str, Any]], name: str) -> tuple[object, ...]:
     able = [row for row in losses if row["classes"][name] is not None and row["curve"]]
     worst = max(able, key=lambda row: row["classes"][name] / row["curve"])
     where = f"`{worst['equation']}`, k = {worst['share']}"
-    return (name, len(found), f"{geometric_mean(found):.4f}", f"{max(found):.3f}", where, none)
+    tight = ratios((row for row in losses if row["curve"] > row["plain"]), name)
+    return (
+        name, len(found), f"{geometric_mean(found):.4f}",
+        f"{geometric_mean(tight):.4f} ({len(tight)} budgets)", f"{max(found):.3f}", where, none,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

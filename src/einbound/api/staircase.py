@@ -9,12 +9,12 @@ from math import log, prod
 from einbound.api.planning import Made, compiled
 from einbound.api.setting import Setting
 from einbound.backends.sizes import Metered
-from einbound.plan.curve import frontier_of, workspace_bytes
+from einbound.plan.curve import Frontier, frontier_of, workspace_bytes
 from einbound.plan.effort import Effort
 from einbound.plan.grid import Grid, Mode
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
-from einbound.plan.problem import Instant
+from einbound.plan.problem import Instant, Temporary
 from einbound.plan.rules import Rules
 from einbound.plan.search import Budget, search
 from einbound.plan.splits import N_OPERANDS
@@ -97,24 +97,25 @@ class Quest:
 
     def _exact(self) -> tuple[list[Tree], bool]:
         """Trees of the staircase of values, and whether it is complete."""
-        network = self.setting.network()
-        if len(network.inputs) > N_OPERANDS:
+        if len(self.setting.network().inputs) > N_OPERANDS:
             return [], False
-        prices = (None, self._contribution) if self.temporaries else (None,)
-        found = [
-            frontier_of(
-                network,
-                self._itemsize(),
-                self.options,
-                n_deep=self.effort.depth,
-                connected_only=not self.effort.outer_products,
-                effort=self.effort.states,
-                temporary=price,
-            )
-            for price in prices
-        ]
-        trees = [point.tree for frontier in found for point in frontier.points]
-        return trees, found[0].exhausted
+        found = self._frontier(None)
+        trees = [point.tree for point in found.points]
+        if self.temporaries and found.exhausted:
+            trees += [point.tree for point in self._frontier(self._contribution).points]
+        return trees, found.exhausted
+
+    def _frontier(self, price: Temporary | None) -> Frontier:
+        """The staircase of values, and of what products need beside them if that has a price."""
+        return frontier_of(
+            self.setting.network(),
+            self._itemsize(),
+            self.options,
+            n_deep=self.effort.depth,
+            connected_only=not self.effort.outer_products,
+            effort=self.effort.states,
+            temporary=price,
+        )
 
     def _contribution(self, instant: Instant) -> int:
         """Bytes of what is added to a value at a time, in the smallest buffer."""
