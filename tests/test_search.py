@@ -100,8 +100,8 @@ def test_prices_equal_the_count_and_the_interpreter(seed: int) -> None:
     ran = Interpreter(made, 8, 40, all_trips=False).run()
     space = frame.space(nests, 40)
     assert (space.peak_bytes, space.workspace_bytes) == (ran.peak, ran.workspace)
-    if all(cut.width < tree.network.extents[cut.index] for o in tree.opens for cut in o):
-        assert frame.least_macs(nests) <= price.macs
+    # The same tree, taken as it is, has the same loops at the same places.
+    assert frame.tree(frame.nests(made)) == made
 
 
 @settings(max_examples=30)

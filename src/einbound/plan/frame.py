@@ -193,12 +193,6 @@ class Frame:
                 weights[value] = 1
         return weights
 
-    def least_macs(self, nests: Nests) -> int:
-        """Multiply-adds if every loop made two trips: no widths need fewer."""
-        grid = self.rules.grid
-        halved = tuple(tuple(grid.cut(cut.index, 2) for cut in opens) for opens in nests.opens)
-        return self.macs(Nests(halved, nests.hoists))
-
     def price(self, nests: Nests, buffer_bytes: int) -> Price:
         """Counts under `nests`, where accumulation may use `buffer_bytes` at a time."""
         inside, levels = self.place(nests)

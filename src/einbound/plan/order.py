@@ -8,7 +8,7 @@ from einbound.expr.network import Network
 from einbound.plan.greedy import greedy_steps, linear_steps
 from einbound.plan.masks import Steps, Terms, order_macs, order_peak, subsets_made
 from einbound.plan.reconfigure import reconfigured
-from einbound.plan.subsets import best_orders, fewest, least_peak, steps_of
+from einbound.plan.subsets import best_orders, least_peak, steps_of
 
 #: Operands up to which orders are exact.
 N_EXACT = 10
@@ -37,24 +37,6 @@ def optimal_orders(network: Network, n_best: int = 8) -> tuple[Steps, ...]:
     found = [steps_of(order.nested, n) for order in ranked]
     found.append(steps_of(least_peak(terms), n))
     return _distinct(found, n)
-
-
-def sliced_orders(network: Network, n_units: int = 1) -> tuple[Steps, ...]:
-    """Orders that are best once some indices are cut to one element.
-
-    Args:
-        network: At most `N_EXACT` operands.
-        n_units: How many indices are cut at once, 1 or 2.
-    """
-    n, terms = len(network.inputs), Terms.of(network)
-    cut = 0
-    for mask in terms.masks:
-        cut |= mask
-    singles = [1 << i for i, extent in enumerate(network.extents) if extent > 1 and cut >> i & 1]
-    units = list(singles)
-    if n_units > 1:
-        units += [a | b for k, a in enumerate(singles) for b in singles[:k]]
-    return _distinct([steps_of(fewest(terms.with_units(u)), n) for u in units], n)
 
 
 def greedy_order(network: Network, *, seed: int = 0) -> Steps:
