@@ -29,6 +29,8 @@ from einbound.plan.widths import Candidate, Tally, Task, traded, widened
 _SLOW_SECONDS = 5e-2
 #: Operands up to which that holds; twice as many seconds for each further one.
 _N_CHEAP = 6
+#: Predicted seconds from which plans that cut one index only are looked at.
+_BRISK_SECONDS = 2e-3
 #: States explored for a slow plan per predicted second: planning takes some hundredths of it.
 _STATES_PER_SECOND = 2_000
 _LEAST_STATES, _MOST_STATES = 300, 8_000
@@ -244,6 +246,8 @@ class SmallSearch:
             return
         n_more = max(len(self.request.network.inputs) - _N_CHEAP, 0)
         if best.seconds < _SLOW_SECONDS * 2**n_more:
+            if best.seconds >= _BRISK_SECONDS and self.is_settled:
+                self._try_singles()
             return
         n_states = int(best.seconds * _STATES_PER_SECOND)
         n_states = min(max(n_states, _LEAST_STATES), _MOST_STATES)
@@ -254,6 +258,12 @@ class SmallSearch:
             self._try(self._fast(inner, best, n_states), limit.less(left_free), slow=True)
             if self.ledger.best is not None and not self.ledger.best.key[1]:
                 return
+
+    def _try_singles(self) -> None:
+        """Meters a few plans that cut one index only."""
+        free, room = self.request.spare_bytes, self._rooms()[0]
+        limit = self.request.limit.less(free)
+        self._try(self.structures.single(room.less(free)), limit)
 
     def _fast(self, room: Room, best: Confirmed, n_states: int) -> Iterator[Tree]:
         """Structures that may be faster than the best plan so far, and that plan's own."""

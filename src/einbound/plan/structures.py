@@ -32,6 +32,8 @@ _N_STATES = 2_000
 #: Bounds on products, or on predicted time, as multiples of those without loops.
 _CALLS = (8, 64, 512, 4096, 32768, 8**8)
 _TIMES = (1.05, 1.2, 1.5, 2.0, 4.0, 16.0, 256.0)
+#: Operands up to which predicted time decides always; it takes longer than counting products.
+_N_TIMED = 3
 #: Plans with equal multiply-adds that are looked at, with ever lower peaks.
 _N_TIES = 6
 
@@ -117,7 +119,9 @@ class Structures:
             return LOWEST
         if rules.by_policy:
             return Toll(_n_loops, len(self.request.network.extents) + 1)
-        return toll_of(self.request.network, self.request.itemsize) if by_time else None
+        network = self.request.network
+        by_time |= len(network.inputs) <= _N_TIMED
+        return toll_of(network, self.request.itemsize) if by_time else None
 
     def plain(self) -> tuple[Tree, ...]:
         """The orders with the fewest multiply-adds without loops, fastest first."""
