@@ -130,6 +130,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Least:
+    """Counts that no plan of a tree is below, whatever its buffers."""
+
+    space_bytes: int
+    macs: int
+    workspace_bytes: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Confirmed:
     """A plan with what the meter says about it.
 
@@ -215,6 +226,19 @@ class Ledger:
         if self.nearest is None or (over, key) < (self.nearest.over_bytes, self.nearest.key):
             self.nearest = made
         return made
+
+    def may_gain(self, tree: Tree) -> bool:
+        """Whether a tree may be better than the best one, from what its values alone take.
+
+        Buffers come on top of that, so a tree that is no better by its values is none.
+        """
+        count = Count(tree, self.request.itemsize)
+        least = Least(count.peak_bytes, count.macs)
+        over = over_bytes(least, self.limit)
+        if self.best is None:
+            return self.nearest is None or over < self.nearest.over_bytes
+        macs = self.request.weighted_macs(tree, count.macs)
+        return over <= 0 and self._key(tree, least, macs, 0.0) < self.best.key
 
     def _key(self, tree: Tree, counts: Metered, macs: int, seconds: float) -> tuple[float, ...]:
         rules, space = self.request.rules, counts.space_bytes

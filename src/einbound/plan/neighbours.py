@@ -31,12 +31,14 @@ def improve(ledger: Ledger) -> None:
     start, seen = ledger.best or ledger.nearest, None
     while start is not None and start is not seen:
         seen = start
-        for tree in (start.tree, *neighbours(start.tree, rules.grid)):
+        ledger.confirm(start.tree, LEAST_BUFFER_BYTES)
+        for tree in neighbours(start.tree, rules.grid):
             if len(ledger.plans) >= budget:
                 return
             with suppress(PlanError):
-                check_loops(tree.check(), rules)
-                ledger.confirm(tree, LEAST_BUFFER_BYTES)
+                if ledger.may_gain(tree):
+                    check_loops(tree.check(), rules)
+                    ledger.confirm(tree, LEAST_BUFFER_BYTES)
         start = ledger.best or ledger.nearest
 
 
