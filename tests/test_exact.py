@@ -405,6 +405,21 @@ def test_the_least_peak_is_found_over_the_finest_slices() -> None:
     assert lowest.found.peak_bytes == lowest.lower_bound_bytes == 8 * (8 * 16 + 1)
 
 
+def test_the_least_peak_of_many_orders_is_proven_with_little_effort() -> None:
+    extents = dict(zip("abcdef", (8, 6, 12, 6, 12, 12), strict=True))
+    network = network_of("feb,dabf,fc,eb,fe,ac,cb->bfea", extents)
+    result = 8 * 6 * 12 * 12 * 8
+    lowest = least_peak(network, 8, effort=20_000)
+    # One element of what grows, another one of what it is made from.
+    assert lowest.found.peak_bytes == lowest.lower_bound_bytes == result + 16
+    assert lowest.found.exhausted
+    # Without the proof the plan is as low, and the gap is told.
+    lowest = least_peak(network, 8, effort=1_000)
+    assert lowest.found.peak_bytes == result + 16
+    assert not lowest.found.exhausted
+    assert result <= lowest.lower_bound_bytes < lowest.found.peak_bytes
+
+
 def test_one_operand_is_its_own_plan() -> None:
     network = network_of("ab->a", {"a": 4, "b": 3})
     found = exact_search(network, 8, None, ())

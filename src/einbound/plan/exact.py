@@ -10,13 +10,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
 from math import inf
 
 from einbound.expr.network import Network
 from einbound.plan.floors import Floors, floors_of
+from einbound.plan.greedy import linear_steps
 from einbound.plan.labels import Label
 from einbound.plan.model import Count
 from einbound.plan.problem import Problem, Temporary, Toll
@@ -44,6 +45,9 @@ _N_KEPT = 3
 #: Factor between bounds on the number of products, or the toll, where no multiply-add is added.
 _TOLL_STEP = 8
 _N_TOLLS = 6
+
+#: Part of the effort that the least bytes of one order may take.
+_LOWEST_SHARE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,30 +375,52 @@ class Search:
         return found[0] if found else None
 
     def least_peak(self) -> LeastPeak:
-        """The plan of the fewest bytes: a budget is doubled until something fits."""
+        """The plan of the fewest bytes: the lowest one of a few orders, until none is below it.
+
+        A run takes longer the more bytes it may use, and the longest where plans fit easily. So
+        a good plan is found first, and what is below it is asked step by step.
+        """
         problem = self.problem
+        known = self._lowest_of_few()
         bound = int(problem.splits.needs[-1] * (1 - 1e-12))
         result = problem.chains.root.sizes[problem.splits.carried[-1]]
         result = result if problem.counts_result else 0
         excess = max(bound - result, result // 16, problem.itemsize)
         budget = bound
-        while True:
-            labels = self.run(None, budget)
+        while known is None or known.peak_bytes > bound:
+            labels = self.run(None, budget if known is None else min(budget, known.peak_bytes - 1))
+            known = self._lower(known, labels)
             if self.effort.spent:
+                return self._unproven(known, bound)
+            if known is not None and labels:
                 break
-            if labels:
-                found = self.found(labels[0], exhausted=True)
-                return LeastPeak(found, found.peak_bytes)
             bound, budget = budget + 1, result + excess
             excess *= 2
-        return self._unproven(labels, bound)
+        found = replace(known, exhausted=True, states=self.effort.n_states)
+        return LeastPeak(found, found.peak_bytes)
 
-    def _unproven(self, labels: list[Label], bound: int) -> LeastPeak:
+    def _lowest_of_few(self) -> ExactFound | None:
+        """The lowest plan of two orders: one of the fewest multiply-adds, and one that grows."""
+        problem, known = self.problem, None
+        orders = [problem.tree(self.plain[0]).steps, linear_steps(problem.terms)]
+        for order in orders if problem.order is None else ():
+            with self._share(self.effort.most // _LOWEST_SHARE):
+                alone = Search(replace(problem, order=order), self.effort, self.n_deep)
+                known = alone._lower(known, alone.run(None, None))
+        return known
+
+    def _lower(self, known: ExactFound | None, labels: list[Label]) -> ExactFound | None:
+        """The lowest label as a plan, unless one is known that is no higher."""
+        if labels and (known is None or labels[0].peak < known.peak_bytes):
+            return self.found(labels[0], exhausted=False)
+        return known
+
+    def _unproven(self, known: ExactFound | None, bound: int) -> LeastPeak:
         """The lowest plan known when the effort is spent; without loops if there is no other."""
-        if not labels:
+        if known is None:
             self.effort = Effort(self.effort.n_states + (2 << self.problem.splits.n))
-            labels = self.run(None, None, n_deep=0)
-        return LeastPeak(self.found(labels[0], exhausted=False), bound)
+            known = self.found(self.run(None, None, n_deep=0)[0], exhausted=False)
+        return LeastPeak(known, bound)
 
 
 def ladder() -> Iterator[float]:

@@ -161,7 +161,10 @@ class Run:
         others = chains.narrowest(free & ~(row.split.union if forced else 0))
         for chosen in range((1 << len(others)) - 1, -1, -1):
             group = (*forced, *(k for i, k in enumerate(others) if chosen >> i & 1))
+            if self.effort.spent:
+                return
             if group and len(group) <= room:
+                self.effort.n_ways += 1
                 self._place(site, row, chain.plus_group(group), ())
 
     def _nest(
