@@ -250,3 +250,72 @@ def test_labels_longer_than_a_letter_are_printed_apart() -> None:
     plan = eb.plan((2, 3), ["row", 1], (3, 4), [1, 2], ["row", 2])
     assert repr(plan).startswith("<einbound.Plan row 1,1 2->row 2 ")
     assert "row,1 ; 1,2->row,2" in str(plan)
+
+
+def monotonous() -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        (
+            {"states": -1},
+            eb.PlanError,
+            "states of an Effort is -1; expected a number of at least 0",
+        ),
+        ({"states": None}, TypeError, "states of an Effort is None of type NoneType"),
+        ({"states": True}, TypeError, "states of an Effort is True of type bool"),
+        ({"trials": 1.5}, TypeError, "trials of an Effort is 1.5 of type float"),
+        ({"seed": None}, TypeError, "seed of an Effort is None of type NoneType"),
+        ({"seed": "a"}, TypeError, "seed of an Effort is 'a' of type str"),
+        ({"depth": -1}, eb.PlanError, "depth of an Effort is -1"),
+        ({"widths": 5}, TypeError, r"widths of an Effort is 5 .* expected numbers of trips"),
+        ({"widths": ()}, eb.PlanError, "widths of an Effort is empty"),
+        ({"widths": (2, 0)}, eb.PlanError, "widths of an Effort is 0; expected .* at least 1"),
+        ({"outer_products": 1}, TypeError, "outer_products of an Effort is 1 of type int"),
+        ({"deadline_seconds": 1.0}, TypeError, "clock of an Effort is None .* time.monotonic"),
+        ({"deadline_seconds": "1", "clock": monotonous}, TypeError, "deadline_seconds .* is '1'"),
+        ({"deadline_seconds": -1, "clock": monotonous}, eb.PlanError, "deadline_seconds .* is -1"),
+        (
+            {"deadline_seconds": float("nan"), "clock": monotonous},
+            eb.PlanError,
+            "deadline_seconds of an Effort is nan; expected at least 0",
+        ),
+    ],
+)
+def test_an_effort_that_makes_no_sense_is_refused_when_it_is_made(
+    given: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        eb.Effort(**given)
+
+
+def test_efforts_hold_plain_values() -> None:
+    effort: Any = eb.Effort
+    numbers = effort(states=np.int64(10), widths=[np.int8(2), 4], outer_products=np.True_)
+    assert numbers == eb.Effort(states=10, widths=(2, 4))
+    assert hash(numbers) == hash(eb.Effort(states=10, widths=(2, 4)))
+    assert type(numbers.states) is type(numbers.widths[0]) is int
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "text"),
+    [
+        ("volatile", [True], "volatile is .True.; expected the numbers of the operands"),
+        ("iterations", np.True_, "iterations is np.True_ of type bool"),
+        ("tiles", {"a": True}, "the width of the tiles of 'a' is True of type bool"),
+    ],
+)
+def test_truth_values_are_no_numbers(keyword: str, value: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        eb.plan(CHAIN, *SHAPES, **{keyword: value})
+
+
+def test_truth_values_count_no_slices_and_no_loops() -> None:
+    with pytest.raises(TypeError, match="batch_counts of 'b' is True of type bool"):
+        eb.budget_curve(CHAIN, *SHAPES, batch_counts={"b": True})
+    with pytest.raises(TypeError, match="points is True of type bool"):
+        eb.budget_curve(CHAIN, *SHAPES, points=True)
+    with pytest.raises(TypeError, match="batch_size of the loop over 'b' is True of type bool"):
+        build(CHAIN, *SHAPES, loops=Loop("b", node=1, batch_size=True))

@@ -138,7 +138,7 @@ def test_without_counts_the_grid_is_told() -> None:
     curve = eb.budget_curve("ab,bc,cd->ad", (6, 9), (9, 6), (6, 1), temporaries=False)
     assert curve.exact
     assert curve.grid == {"a": (2, 4, 6), "b": (2, 4, 8, 9), "c": (2, 4, 6)}
-    few = Effort(widths=(3, 0))
+    few = Effort(widths=(3, 100))
     coarse = eb.budget_curve("ab,bc,cd->ad", (6, 9), (9, 6), (6, 1), optimize=few)
     assert coarse.grid == {"a": (3, 6), "b": (3, 9), "c": (3, 6)}
 

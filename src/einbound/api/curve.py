@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from einbound.api.handwritten import index_of, whole
+from einbound.api.handwritten import index_of
 from einbound.api.limits import NO_LIMITS
 from einbound.api.plan import Plan
 from einbound.api.planning import compiled
@@ -17,6 +17,7 @@ from einbound.api.staircase import BudgetPoint, Quest, Stair, spread
 from einbound.errors import DTypeError, PlanError
 from einbound.expr.expression import split_arguments
 from einbound.expr.network import Network
+from einbound.expr.number import whole
 from einbound.plan.curve import balanced
 from einbound.plan.effort import Effort
 from einbound.report.curve import CurveReport, CurveRow, curve_table

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import index as as_int
-from typing import Any
 
 from einbound.api.optimize import plain_path
 from einbound.errors import PlanError
 from einbound.expr.index import EllipsisLabel
 from einbound.expr.network import Network
+from einbound.expr.number import whole
 from einbound.plan.grid import Grid
 from einbound.plan.order import first_order
 from einbound.plan.tree import Cut, Loop, Tree, steps_from_path
@@ -87,20 +86,6 @@ def _levels(levels: Mapping[int, int]) -> dict[int, int]:
         whole(step, "a step of levels"): whole(level, f"level of step {step}")
         for step, level in levels.items()
     }
-
-
-def whole(value: Any, name: str) -> int:
-    """`value` as a Python integer.
-
-    Raises:
-        TypeError: It is no integer; the message gives the name.
-    """
-    try:
-        return as_int(value)
-    except TypeError:
-        raise TypeError(
-            f"{name} is {value!r} of type {type(value).__name__}; expected an integer"
-        ) from None
 
 
 def _check_step(step: int, n_steps: int, what: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from einbound.api.document import compare, read_document, write_document
-from einbound.api.handwritten import build_tree, whole
+from einbound.api.handwritten import build_tree
 from einbound.api.instant import instant_of
 from einbound.api.limits import Limits
 from einbound.api.operands import Layout, Operand, as_operand, see_operand, union_bytes
@@ -24,6 +24,7 @@ from einbound.api.tiles import parsed_tiles
 from einbound.backends.sizes import Metered
 from einbound.errors import BackendError, ExpressionError, PlanError
 from einbound.expr.expression import split_arguments
+from einbound.expr.number import whole
 from einbound.plan.effort import Proof
 from einbound.plan.gate import moved
 from einbound.plan.policy import BatchPolicy

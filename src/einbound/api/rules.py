@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import index as as_int
 from typing import Any
 
 from einbound.api.setting import Setting
@@ -11,6 +10,7 @@ from einbound.api.tiles import parsed_tiles
 from einbound.errors import ExpressionError
 from einbound.expr.index import Operand
 from einbound.expr.network import Network
+from einbound.expr.number import whole
 from einbound.plan.gate import indices_of, settled
 from einbound.plan.grid import Grid
 from einbound.plan.policy import BatchPolicy
@@ -90,7 +90,7 @@ def _volatile(given: Any, n_operands: int) -> frozenset[int]:
     if given is None:
         return frozenset()
     try:
-        numbers = frozenset(as_int(number) for number in given)
+        numbers = frozenset(whole(number, "a number of volatile") for number in given)
     except TypeError:
         raise TypeError(
             f"volatile is {given!r}; expected the numbers of the operands that change with every "
@@ -105,15 +105,8 @@ def _volatile(given: Any, n_operands: int) -> frozenset[int]:
 
 
 def _iterations(given: Any) -> int:
-    try:
-        if isinstance(given, bool):
-            raise TypeError
-        number = as_int(given)
-    except TypeError:
-        raise TypeError(
-            f"iterations is {given!r} of type {type(given).__name__}; expected a number of "
-            "evaluations, an integer of at least 1"
-        ) from None
+    expected = "a number of evaluations, an integer of at least 1"
+    number = whole(given, "iterations", expected=expected)
     if number < 1:
         raise ExpressionError(f"iterations is {number}; expected an integer of at least 1")
     return number

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
-from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from einbound.api.handwritten import index_of
 from einbound.errors import PlanError
 from einbound.expr.network import Network
+from einbound.expr.number import whole
 
 
 def parsed_tiles(tiles: Mapping[Any, Any] | None, network: Network) -> tuple[tuple[int, ...], ...]:
@@ -48,7 +48,7 @@ def _edges(label: Hashable, given: Any, extent: int) -> tuple[int, ...]:
     if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) and np.ndim(given):
         edges = _from_bounds(label, tuple(given), extent)
     else:
-        edges = _from_width(label, _whole(given, f"the width of the tiles of {label!r}"), extent)
+        edges = _from_width(label, whole(given, f"the width of the tiles of {label!r}"), extent)
     return () if len(edges) == extent + 1 else edges
 
 
@@ -61,7 +61,7 @@ def _from_width(label: Hashable, width: int, extent: int) -> tuple[int, ...]:
 
 
 def _from_bounds(label: Hashable, given: tuple[Any, ...], extent: int) -> tuple[int, ...]:
-    bounds = tuple(_whole(each, f"a boundary of the tiles of {label!r}") for each in given)
+    bounds = tuple(whole(each, f"a boundary of the tiles of {label!r}") for each in given)
     if not bounds:
         raise PlanError(
             f"the tiles of {label!r} have no boundaries; expected where each starts, and the end"
@@ -78,13 +78,3 @@ def _from_bounds(label: Hashable, given: tuple[Any, ...], extent: int) -> tuple[
             f"{bounds[-1]}; {label!r} has extent {extent}"
         )
     return tuple(bound - bounds[0] for bound in bounds)
-
-
-def _whole(value: Any, what: str) -> int:
-    """`value` as a Python integer; truth values are none."""
-    try:
-        if not isinstance(value, (bool, np.bool)):
-            return as_int(value)
-    except TypeError:
-        pass
-    raise TypeError(f"{what} is {value!r} of type {type(value).__name__}; expected an integer")

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from einbound.errors import PlanError
+from einbound.expr.number import whole
+from einbound.plan.policy import truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,16 +19,21 @@ class Effort:
     The default is the same on every machine: work is counted, never timed.
 
     Attributes:
-        states: States of the exact search, at most.
+        states: States of the exact search, at most, besides a first quick look.
         trials: Orders that are tried for more operands than it takes.
-        seed: Of what is random in these.
+        seed: Of what is random in these, a whole number.
         depth: Loops around any production; None: any number.
-        widths: Numbers of trips to choose from for each index, before widths are refined; None:
-            the planner's own.
+        widths: Numbers of trips to choose from for each index, before widths are refined; one
+            above its extent stands for a trip per element. None: the planner's own.
         outer_products: Whether products of values that share no index are tried.
-        deadline_seconds: Seconds after which the best plan so far is returned. A plan that was
-            cut short so is not reproducible, and says that.
-        clock: What tells seconds; needed with a deadline.
+        deadline_seconds: Seconds after which the best plan so far is returned, for more operands
+            than the exact search takes; that one counts states. A plan that was cut short so is
+            not reproducible, and says that.
+        clock: What tells seconds, such as `time.monotonic`; needed with a deadline.
+
+    Raises:
+        PlanError: A number is out of range, or a deadline has no clock.
+        TypeError: Something is of another type.
     """
 
     states: int = 200_000
@@ -33,6 +44,55 @@ class Effort:
     outer_products: bool = True
     deadline_seconds: float | None = None
     clock: Callable[[], float] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("states", "trials"):
+            _settle(self, name, _count(getattr(self, name), f"{name} of an Effort", 0))
+        _settle(self, "seed", whole(self.seed, "seed of an Effort"))
+        if self.depth is not None:
+            _settle(self, "depth", _count(self.depth, "depth of an Effort", 0))
+        if self.widths is not None:
+            _settle(self, "widths", _widths(self.widths))
+        name = "outer_products of an Effort"
+        _settle(self, "outer_products", truth(self.outer_products, name))
+        if self.deadline_seconds is not None:
+            _check_deadline(self.deadline_seconds, self.clock)
+
+
+def _settle(effort: Effort, name: str, value: Any) -> None:
+    object.__setattr__(effort, name, value)
+
+
+def _count(value: Any, name: str, least: int) -> int:
+    number = whole(value, name)
+    if number < least:
+        raise PlanError(f"{name} is {number}; expected a number of at least {least}")
+    return number
+
+
+def _widths(given: Any) -> tuple[int, ...]:
+    try:
+        each = tuple(given)
+    except TypeError:
+        raise _unfit("widths", given, "numbers of trips, such as (2, 4)") from None
+    if not each:
+        raise PlanError("widths of an Effort is empty; expected numbers of trips, such as (2, 4)")
+    return tuple(_count(n_trips, "a number of widths of an Effort", 1) for n_trips in each)
+
+
+def _check_deadline(seconds: Any, clock: Any) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
+        raise _unfit("deadline_seconds", seconds, "a number of seconds")
+    if not float(seconds) >= 0:
+        raise PlanError(f"deadline_seconds of an Effort is {seconds}; expected at least 0")
+    if not callable(clock):
+        raise _unfit("clock", clock, "a function that tells seconds, such as time.monotonic")
+
+
+def _unfit(name: str, value: Any, expected: str) -> TypeError:
+    return TypeError(
+        f"{name} of an Effort is {value!r} of type {type(value).__name__}; expected {expected}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from einbound.errors import PolicyError
 from einbound.expr.index import Index, Operand
+from einbound.expr.number import whole
 from einbound.machine.memory import parse_bytes
 
 
@@ -133,7 +134,8 @@ class BatchPolicy:
         given = self.batch_target_size(index)
         if given is None:
             return None
-        size = _whole(given, f"batch_target_size of {index.label!r}")
+        name = f"batch_target_size of {index.label!r}"
+        size = whole(given, name, expected="an integer or None")
         if size < 0:
             raise PolicyError(
                 f"batch_target_size of {index.label!r} is {size}; expected a number of elements, "
@@ -189,17 +191,6 @@ def _amount(value: Any, name: str) -> float:
     if not amount >= 0:
         raise PolicyError(f"{name} is {value!r}; expected a number of at least 0")
     return amount
-
-
-def _whole(value: Any, what: str) -> int:
-    try:
-        if not isinstance(value, bool | np.bool):
-            return as_int(value)
-    except TypeError:
-        pass
-    raise TypeError(
-        f"{what} is {value!r} of type {type(value).__name__}; expected an integer or None"
-    )
 
 
 def _scheduler(given: Any) -> BatchScheduler:
