@@ -146,7 +146,7 @@ class TestArguments:
             eb.plan("ik,kj->ij", (2, 3), (3, 2), volatile="T")  # type: ignore[arg-type]
 
     def test_there_is_at_least_one_evaluation(self) -> None:
-        with pytest.raises(eb.ExpressionError, match="iterations is 0; expected an integer of at"):
+        with pytest.raises(eb.ExpressionError, match="iterations is 0; expected a number of eval"):
             eb.plan("ik,kj->ij", (2, 3), (3, 2), iterations=0)
         for value in (1.5, True):
             with pytest.raises(TypeError, match=f"iterations is {value} of type"):
@@ -285,3 +285,24 @@ class TestEvaluations:
     def test_slices_made_inside_a_loop_that_is_run_again_are_repeated(self) -> None:
         assert self.sums(eb.Loop("a", node=1, batch_size=1)) == (0, 64)
         assert self.sums(eb.Loop("d", node=1, batch_size=1), levels={0: 1}) == (0, 160)
+
+
+@pytest.mark.parametrize("depth", [0, 1, None])
+def test_a_plan_under_any_effort_reads_its_own_document(depth: int | None) -> None:
+    shapes = (60, 20, 20), (60, 20, 20), (6, 6, 20, 20)
+    effort = eb.Effort(depth=depth)
+    plan = eb.plan("Pac,Pbd,ijcd->ijab", *shapes, memory_limit=1_300_000, optimize=effort)
+    assert plan.proof.bound_macs <= plan.macs
+    assert eb.Plan.from_json(plan.to_json()).proof == plan.proof
+
+
+@pytest.mark.parametrize("iterations", [10**6 + 1, 10**30])
+def test_more_evaluations_than_can_be_weighed_are_refused(iterations: int) -> None:
+    with pytest.raises(eb.ExpressionError, match=f"iterations is {iterations}; expected a number"):
+        eb.plan("ab,bc,cd->ad", (2, 3), (3, 4), (4, 2), volatile=[0], iterations=iterations)
+
+
+def test_the_most_evaluations_that_can_be_weighed_are_planned() -> None:
+    shapes = (64, 256), (256, 256), (256, 64)
+    plan = eb.plan("ij,jk,kl->il", *shapes, volatile=[0], iterations=10**6, workspace_limit=10_000)
+    assert plan.fits

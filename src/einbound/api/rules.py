@@ -105,8 +105,12 @@ def _volatile(given: Any, n_operands: int) -> frozenset[int]:
 
 
 def _iterations(given: Any) -> int:
-    expected = "a number of evaluations, an integer of at least 1"
+    expected = f"a number of evaluations, an integer from 1 to {_MOST_ITERATIONS}"
     number = whole(given, "iterations", expected=expected)
-    if number < 1:
-        raise ExpressionError(f"iterations is {number}; expected an integer of at least 1")
+    if not 1 <= number <= _MOST_ITERATIONS:
+        raise ExpressionError(f"iterations is {number}; expected {expected}")
     return number
+
+
+#: More evaluations than this would drown in a float what is done once.
+_MOST_ITERATIONS = 10**6

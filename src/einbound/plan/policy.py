@@ -93,8 +93,11 @@ class BatchPolicy:
             object.__setattr__(self, name, truth(getattr(self, name), name))
         for name in ("accumulation_factor", "peak_threshold"):
             object.__setattr__(self, name, _amount(getattr(self, name), name))
-        if self.accumulation_factor == inf:
-            raise PolicyError("accumulation_factor is inf; expected a finite number")
+        if self.accumulation_factor > _MOST_FACTOR:
+            raise PolicyError(
+                f"accumulation_factor is {self.accumulation_factor}; expected at most "
+                f"{_MOST_FACTOR:g} contributions"
+            )
         object.__setattr__(self, "scheduler", _scheduler(self.scheduler))
 
     @classmethod
@@ -179,6 +182,10 @@ def _check_callable(name: str, function: Any, otherwise: str = "") -> None:
             f"{name} is {function!r} of type {type(function).__name__}; "
             f"expected a function{otherwise}"
         )
+
+
+#: Contributions that one accumulation may hold, at most: far above any backend's.
+_MOST_FACTOR = 1e6
 
 
 def _amount(value: Any, name: str) -> float:

@@ -304,14 +304,15 @@ class SmallSearch:
         if ties_count and self.request.limit != Limit(None, None):
             improve(self.ledger)
         best = self.ledger.best
-        macs = 0 if best is None else best.macs
+        # A plan with refined widths, or without loops, may lie below what its class can do.
+        bound = self.bound_macs if best is None else min(self.bound_macs, best.macs)
         proof = Proof(
             depth=self.request.effort.depth,
             widths=self.structures.widths,
             modes=self.request.rules.grid.admitted.bit_count(),
             outer_products=self.request.effort.outer_products,
             exhausted=self.exhausted,
-            bound_macs=self.bound_macs if self.exhausted or macs else 0,
+            bound_macs=bound if self.exhausted or best is not None else 0,
             states=self.structures.n_states,
         )
         return self.ledger.found(proof, self.tally.n_priced + self.structures.n_states)
