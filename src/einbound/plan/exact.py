@@ -385,6 +385,8 @@ class Search:
         bound = int(problem.splits.needs[-1] * (1 - 1e-12))
         result = problem.chains.root.sizes[problem.splits.carried[-1]]
         result = result if problem.counts_result else 0
+        # What values take is a multiple of this.
+        step = problem.itemsize if problem.temporary is None else 1
         excess = max(bound - result, result // 16, problem.itemsize)
         budget = bound
         while known is None or known.peak_bytes > bound:
@@ -394,7 +396,7 @@ class Search:
                 return self._unproven(known, bound)
             if known is not None and labels:
                 break
-            bound, budget = budget + 1, result + excess
+            bound, budget = budget // step * step + step, result + excess
             excess *= 2
         found = replace(known, exhausted=True, states=self.effort.n_states)
         return LeastPeak(found, found.peak_bytes)
@@ -420,7 +422,9 @@ class Search:
         if known is None:
             self.effort = Effort(self.effort.n_states + (2 << self.problem.splits.n))
             known = self.found(self.run(None, None, n_deep=0)[0], exhausted=False)
-        return LeastPeak(known, bound)
+        bound = min(bound, known.peak_bytes)
+        is_least, states = bound == known.peak_bytes, self.effort.n_states
+        return LeastPeak(replace(known, exhausted=is_least, states=states), bound)
 
 
 def ladder() -> Iterator[float]:

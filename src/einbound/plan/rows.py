@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
+from einbound.plan.chains import Chain
 from einbound.plan.floors import Admitted, Floors
 from einbound.plan.problem import Problem
 from einbound.plan.splits import SLACK, Split, at_least
@@ -41,6 +42,8 @@ class Row:
         useful: The indices that may be looped over.
         n_values: Values below that can wait in a slot.
         below: The indices at or below the product.
+        needs: Of each half that is made: its indices, what it takes with its own halves at least,
+            and the indices of the other half if that takes bytes.
         admitted: The sets of loops that may be around the product, if that is known.
     """
 
@@ -50,7 +53,25 @@ class Row:
     useful: int
     n_values: int
     below: int
+    needs: tuple[tuple[int, int, int | None], ...]
     admitted: Admitted | None = None
+
+    def bytes_inside(self, chain: Chain, own: int) -> int:
+        """Bytes that the product takes inside a chain at least, whatever it opens itself.
+
+        A half that is made inside further loops is made beside the value, though not all that it
+        is made from; one that is made outside them waits in full.
+
+        Args:
+            chain: The loops around the production.
+            own: Bytes of the value.
+        """
+        sizes, least = chain.sizes, chain.least
+        most = 0
+        for carried, needs, other in self.needs:
+            waiting = sizes[carried] + (0 if other is None else least[other])
+            most = max(most, min(needs, waiting))
+        return own + most
 
 
 @dataclass(slots=True)
@@ -137,4 +158,14 @@ class Rows:
         admitted = None
         if self.floors is not None:
             admitted = self.floors.admitted.get((split.left | split.right, split.left))
-        return Row(split, left + right, right, useful, n_values, below, admitted)
+        return Row(
+            split, left + right, right, useful, n_values, below, self._needs(split), admitted
+        )
+
+    def _needs(self, split: Split) -> tuple[tuple[int, int, int | None], ...]:
+        splits, found = self.problem.splits, []
+        for half, other in ((split.left, split.right), (split.right, split.left)):
+            if half in split.stored:
+                beside = splits.carried[other] if other in split.stored else None
+                found.append((splits.carried[half], at_least(splits.joint[half]), beside))
+        return tuple(found)

@@ -39,6 +39,7 @@ class _Layer:
         products: Multiply-adds of the product; infinite where it is not admitted.
         macs: Fewest multiply-adds of product and both halves.
         needs: Bytes that no way to make the halves and multiply them can go below.
+        joint: Bytes of each subset's value and its halves at least.
     """
 
     subsets: Ints
@@ -46,6 +47,7 @@ class _Layer:
     products: Floats
     macs: Floats
     needs: Floats
+    joint: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class Splits:
         fewest: Fewest multiply-adds that make each subset.
         rest: Fewest multiply-adds of everything else once a subset is made.
         needs: Bytes below which no subset can be made.
+        joint: Bytes of each subset's value and its halves at least, while it is made from them.
         connected: Whether only connected subsets are admitted.
     """
 
@@ -122,7 +125,7 @@ class Splits:
         reached = _connected(n, below) if connected else None
         self.connected = reached is not None and bool(reached[-1])
         admitted = reached if self.connected else None
-        fewest, needs = np.zeros(1 << n), least_bytes.copy()
+        fewest, needs, joint = np.zeros(1 << n), least_bytes.copy(), least_bytes.copy()
         product = _Products(terms.sizes.extents)
         halves = None if order is None else _halves(n, order)
         for size in range(2, n + 1):
@@ -141,8 +144,10 @@ class Splits:
             self._layers[size] = layer
             fewest[layer.subsets] = layer.macs.min(axis=1)
             needs[layer.subsets] = layer.needs.min(axis=1)
+            joint[layer.subsets] = layer.joint
         self.fewest: list[float] = fewest.tolist()
         self.needs: list[float] = needs.tolist()
+        self.joint: list[float] = joint.tolist()
         self.rest: list[float] = self._outside(fewest).tolist()
         self._rows = {
             subset: row
@@ -252,9 +257,9 @@ def _fill(
         products[left != halves[subsets][:, None]] = np.inf
     macs = products + fewest[left] + fewest[right]
     together = (least_bytes[left] + least_bytes[right]) + least_bytes[subsets][:, None]
+    together[macs == np.inf] = np.inf
     need = np.maximum(together, np.maximum(needs[left], needs[right]))
-    need[macs == np.inf] = np.inf
-    return _Layer(subsets, left, products, macs, need)
+    return _Layer(subsets, left, products, macs, need, together.min(axis=1))
 
 
 def _halves(n: int, order: Steps) -> Ints:

@@ -122,7 +122,10 @@ class Run:
                 break
             cost = self._cost(site, row, chain) + row.floor
             needs = own + sum([least[carried[half]] for half in row.split.stored])
-            if cost <= room and needs <= site.most(cost):
+            if cost > room or needs > site.most(cost):
+                continue
+            needs = max(needs, row.bytes_inside(chain, own))
+            if needs <= site.most(cost):
                 if self._by_groups:
                     self._sets(site, row)
                 else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from einbound.plan.exact import ExactFound, LeastPeak, Search, collector_off, exact_plans
@@ -29,6 +30,10 @@ _FEWER_TRIPS = (8,)
 _N_FEW = 10
 #: States explored with loops of one number of trips.
 _N_STATES = 2_000
+#: States explored for the fewest bytes where the caller asked for no effort: a second or two.
+_N_LEAST_STATES = 20_000
+#: Problems whose fewest bytes are remembered.
+_N_LOWEST_KEPT = 16
 #: Bounds on products, or on predicted time, as multiples of those without loops.
 _CALLS = (8, 64, 512, 4096, 32768, 8**8)
 _TIMES = (1.05, 1.2, 1.5, 2.0, 4.0, 16.0, 256.0)
@@ -216,13 +221,16 @@ class Structures:
             n_states: States to explore at most.
             temporary: What a product needs for itself; None: nothing.
         """
-        cuts = self.request.rules.grid.options((max(self.request.network.extents),))
-        problem = replace(self._problem(cuts, with_result, None), temporary=temporary)
-        with collector_off():
-            search = Search(problem, States(n_states), None)
-            found = search.least_peak()
-            problem.chains.dissolve()
-        self.n_states += search.effort.n_states
+        request = self.request
+        if not request.is_eager:
+            n_states = min(n_states, _N_LEAST_STATES)
+        cuts = request.rules.grid.options((max(request.network.extents),))
+        problem = self._problem(cuts, with_result, None)
+        if temporary is None:
+            found = _lowest(problem, n_states)
+        else:
+            found = _lowest.__wrapped__(replace(problem, temporary=temporary), n_states)
+        self.n_states += found.found.states
         tree = self._as_given(found.found.tree)
         return replace(found, found=replace(found.found, tree=tree))
 
@@ -242,6 +250,17 @@ class Structures:
             tuple(tree.opens[step] for step in source),
             tuple(tree.levels[step] for step in source),
         )
+
+
+@lru_cache(maxsize=_N_LOWEST_KEPT)
+def _lowest(problem: Problem, n_states: int) -> LeastPeak:
+    """The structure of the fewest bytes; one refusal asks for it several times."""
+    # What is remembered is a problem without tables.
+    problem = replace(problem)
+    with collector_off():
+        found = Search(problem, States(n_states), None).least_peak()
+        problem.chains.dissolve()
+        return found
 
 
 def _ties(labels: list[Label]) -> list[Label]:
