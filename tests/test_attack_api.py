@@ -319,3 +319,19 @@ def test_truth_values_count_no_slices_and_no_loops() -> None:
         eb.budget_curve(CHAIN, *SHAPES, points=True)
     with pytest.raises(TypeError, match="batch_size of the loop over 'b' is True of type bool"):
         build(CHAIN, *SHAPES, loops=Loop("b", node=1, batch_size=True))
+
+
+def test_tiles_of_one_element_are_none_however_long_the_index() -> None:
+    shapes = ((3, 10**12), (10**12, 4))
+    plain, tiled = (
+        eb.plan("ik,kj->ij", *shapes, workspace_limit=10**6, tiles=tiles)
+        for tiles in (None, {"k": 1})
+    )
+    assert tiled.loops == plain.loops
+
+
+def test_tiles_of_an_index_longer_than_any_machine_counts_join_to_trips() -> None:
+    tiles = {"k": (0, 10**29, 5 * 10**29, 10**30)}
+    loop = Loop("k", node=0, n_batches=2)
+    plan = build("ik,kj->ij", (3, 10**30), (10**30, 4), loops=loop, tiles=tiles)
+    assert (plan.loops[0].batch_size, plan.loops[0].n_batches) == (5 * 10**29, 2)

@@ -57,7 +57,7 @@ def _from_width(label: Hashable, width: int, extent: int) -> tuple[int, ...]:
         raise PlanError(
             f"the tiles of {label!r} have width {width}; expected a width of at least 1"
         )
-    return (*range(0, extent, width), extent)
+    return () if width == 1 else (*range(0, extent, width), extent)
 
 
 def _from_bounds(label: Hashable, given: tuple[Any, ...], extent: int) -> tuple[int, ...]:

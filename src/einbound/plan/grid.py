@@ -6,10 +6,11 @@ that is larger than the target is a trip of its own.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from einbound.expr.network import Network
 from einbound.plan.tree import Cut
@@ -118,22 +119,29 @@ def cut_of(index: int, extent: int, edges: Sequence[int], target: int) -> Cut:
     target = max(target, 1)
     if not edges:
         return Cut(index, min(target, max(extent, 1)))
-    return Cut.between(index, _joined(edges, target))
+    return Cut.between(index, (0, *_ends(edges, target)))
 
 
-def _joined(edges: Sequence[int], target: int) -> tuple[int, ...]:
-    """The boundaries of trips that take as many tiles as fit in `target`, and at least one."""
-    places = [0]
-    while places[-1] < len(edges) - 1:
-        within = bisect_right(edges, edges[places[-1]] + target) - 1
-        places.append(max(within, places[-1] + 1))
-    return tuple(edges[place] for place in places)
+def _ends(edges: Sequence[int], target: int) -> Iterator[int]:
+    """Where trips end that take as many tiles as fit in `target`, and at least one each."""
+    place, last = 0, len(edges) - 1
+    while place < last:
+        place = max(bisect_right(edges, edges[place] + target) - 1, place + 1)
+        yield edges[place]
 
 
 @lru_cache(maxsize=4096)
 def _balanced(edges: tuple[int, ...], n_trips: int) -> int:
     """The smallest target with which tiles are joined to at most `n_trips` trips."""
-    # A larger target never takes more trips: every trip then ends at the same tile or later.
-    targets = range(1, edges[-1] + 1)
-    found = bisect_left(targets, True, key=lambda t: len(_joined(edges, t)) - 1 <= n_trips)
-    return targets[found]
+    if n_trips >= len(edges) - 1:
+        return 1
+    # A larger target never takes more trips: every trip then ends at the same tile or later. A
+    # trip too many is enough to know, where tiles are many.
+    low, high = 1, edges[-1]
+    while low < high:
+        target = (low + high) // 2
+        if next(islice(_ends(edges, target), n_trips, None), None) is None:
+            high = target
+        else:
+            low = target + 1
+    return low
