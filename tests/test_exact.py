@@ -416,11 +416,14 @@ def test_the_least_peak_of_many_orders_is_proven_with_little_effort() -> None:
 
 
 def test_a_spent_effort_leaves_a_low_plan_and_tells_the_gap() -> None:
-    extents = {**dict.fromkeys("acegh", 16), "b": 4, "d": 12, "f": 4}
-    network = network_of("cgf,eh,fbh,fdc,cb,had,ag,hcg,gh->hdgca", extents)
-    lowest = least_peak(network, 8, effort=2_000)
+    extents = dict(zip("abcdefgh", (12, 8, 8, 6, 6, 4, 8, 12), strict=True))
+    network = network_of("bcef,gb,gbh,ah,bg,bch,ga,dhc->hfbe", extents)
+    widths = {"a": 1, "b": 1, "c": 2, "d": 1, "e": 2, "g": 2}
+    slices = cuts(tuple((network.labels.index(x), width) for x, width in widths.items()))
+    lowest = least_peak(network, 8, slices, effort=2_000)
     assert not lowest.found.exhausted
-    assert lowest.lower_bound_bytes < lowest.found.peak_bytes <= lowest.lower_bound_bytes + 64
+    result = 12 * 4 * 8 * 6 * 8
+    assert result < lowest.lower_bound_bytes < lowest.found.peak_bytes < result + 1024
     assert Count(lowest.found.tree, 8).peak_bytes == lowest.found.peak_bytes
 
 

@@ -402,9 +402,14 @@ class Search:
         return LeastPeak(found, found.peak_bytes)
 
     def _lowest_of_few(self) -> ExactFound | None:
-        """The lowest plan of two orders: one of the fewest multiply-adds, and one that grows."""
+        """The lowest plan of some orders: one of the fewest multiply-adds, and growing ones.
+
+        An operand that is summed first is not held beside what grows if it is the first one.
+        """
         problem, known = self.problem, None
         orders = [problem.tree(self.plain[0]).steps, linear_steps(problem.terms)]
+        summed = [k for k in range(problem.splits.n) if not problem.views >> k & 1]
+        orders += [linear_steps(problem.terms, k) for k in summed[:1]]
         for order in orders if problem.order is None else ():
             with self._share(self.effort.most // _LOWEST_SHARE):
                 alone = Search(replace(problem, order=order), self.effort, self.n_deep)

@@ -93,12 +93,18 @@ def greedy_steps(terms: Terms, *, weight: float, temperature: float, random: Ran
     return tuple(pool.steps)
 
 
-def linear_steps(terms: Terms) -> Steps:
+def linear_steps(terms: Terms, first: int | None = None) -> Steps:
     """An order that multiplies one operand after another into a single growing product.
 
     It may have more multiply-adds than a balanced one, but holds two values at a time, and loops
     over what the first operand leaves on the result repeat little.
+
+    Args:
+        terms: The network.
+        first: The operand to begin with; None: the best one.
     """
+    if first is not None:
+        return _grown(terms, first)[1]
     sizes, masks = terms.sizes, terms.masks
 
     def preference(value: int) -> tuple[int, int, int]:
