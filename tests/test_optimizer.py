@@ -351,12 +351,12 @@ def test_one_operand_is_its_own_path() -> None:
     ("limits", "kind", "text"),
     [
         (
-            {"memory_limit": 300_000},
+            {"memory_limit": 320_000},
             "path",
-            r"memory_limit=300000 bytes is too small for a path of another library; the smallest "
+            r"memory_limit=320000 bytes is too small for a path of another library; the smallest "
             r"found holds \d+ bytes there, 524288 of them for intermediate '....' "
             r"\(operands 237568, result 73728\); a path has no loops; "
-            r"einbound\.einsum\(\.\.\., memory_limit=300000\) opens the loops that keep the limit",
+            r"einbound\.einsum\(\.\.\., memory_limit=320000\) opens the loops that keep the limit",
         ),
         (
             {"workspace_limit": 10_000},
@@ -365,10 +365,10 @@ def test_one_operand_is_its_own_path() -> None:
             r"einbound\.einsum\(\.\.\., workspace_limit=10000\) opens",
         ),
         (
-            {"memory_limit": 300_000},
+            {"memory_limit": 320_000},
             "tree",
             r"too small for a tree of another library; .* a tree has loops around all of it only; "
-            r"einbound\.einsum\(\.\.\., memory_limit=300000\) opens",
+            r"einbound\.einsum\(\.\.\., memory_limit=320000\) opens",
         ),
     ],
 )
@@ -611,3 +611,21 @@ def test_an_effort_is_no_path() -> None:
     assert chosen_path(effort, nothing) is None
     assert chosen_effort(effort) is effort
     assert chosen_effort("auto") is None
+
+
+def test_no_way_out_is_promised_where_operands_and_result_pass_the_limit() -> None:
+    sizes = dict.fromkeys("abcd", 30)
+    terms = ["ab", "bc", "cd"]
+    with pytest.raises(
+        eb.BudgetError, match=r"no loops; nothing keeps the limit: operands and result take 28800$"
+    ) as caught:
+        eb.Optimizer(28_799)(terms, "ad", sizes)
+    assert caught.value.certified
+    with pytest.raises(eb.BudgetError, match=r"memory_limit=28800\) opens the loops"):
+        eb.Optimizer(28_800)(terms, "ad", sizes)
+
+
+def test_an_effort_that_is_none_is_refused() -> None:
+    optimizer: Any = eb.Optimizer
+    with pytest.raises(TypeError, match="effort is 5 of type int; expected an einbound"):
+        optimizer("1 MB", effort=5)

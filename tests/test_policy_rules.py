@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import pickle
+import re
 from collections.abc import Callable
 from math import inf
 from typing import Any
@@ -192,6 +193,16 @@ class TestThreshold:
         with pytest.warns(eb.BudgetWarning, match="is not kept") as caught:
             plan(np.ones((80, 16)), np.ones((16, 16)), np.ones((16, 8)))
         assert [warning.filename for warning in caught] == [__file__]
+
+    def test_the_warning_says_of_a_hand_written_plan_nothing_that_was_searched(self) -> None:
+        with pytest.warns(eb.BudgetWarning) as caught:
+            eb.Plan.build(self.CHAIN, *self.SHAPES, policy=eb.BatchPolicy.auto(100))
+        (text,) = (str(warning.message) for warning in caught)
+        assert re.fullmatch(
+            r"peak_threshold=100 bytes is not kept: the plan takes \d+; raise the threshold, open "
+            "other loops, or give a memory_limit, which is never passed",
+            text,
+        )
 
     def test_the_warning_names_the_fallback(self) -> None:
         policy = eb.BatchPolicy.auto(100)

@@ -67,6 +67,11 @@ class Optimizer:
         self.limits = Limits.parse(memory_limit, workspace_limit)
         self.dtype = np.dtype(dtype)
         self.effort = effort
+        if not isinstance(effort, Effort):
+            raise TypeError(
+                f"effort is {effort!r} of type {type(effort).__name__}; expected an "
+                "einbound.Effort, such as Effort(trials=2)"
+            )
         if self.dtype.hasobject:
             raise PlanError(
                 f"Optimizer was given dtype {self.dtype}, whose elements take memory that no shape "
@@ -224,11 +229,14 @@ def _refusal(limits: Limits, held: Held, found: Candidate, kind: str) -> BudgetE
         )  # fmt: skip
     culprit, culprit_bytes = _largest(held, found)
     kept = "a path has no loops" if kind == "path" else "a tree has loops around all of it only"
+    advice = f"einbound.einsum(..., {name}={limit}) opens the loops that keep the limit"
+    if bound > limit:
+        advice = f"nothing keeps the limit: operands and result take {bound}"
     return BudgetError(
         f"{name}={limit} bytes is too small for a {kind} of another library; the smallest found "
         f"holds {needed} bytes there, {culprit_bytes} of them for {culprit} (operands "
         f"{held.operand_bytes}, result {held.result_bytes}); {kept}; "
-        f"einbound.einsum(..., {name}={limit}) opens the loops that keep the limit",
+        f"{advice}",
         limit_bytes=limit,
         smallest_bytes=needed,
         lower_bound_bytes=bound,

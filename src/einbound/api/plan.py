@@ -239,7 +239,7 @@ class Plan:
         made = compiled(setting, tree, buffer_bytes)
         if not made.keeps_limits:
             raise refused(made, as_written=True)
-        warn_of(made, stacklevel=3)
+        warn_of(made, stacklevel=3, as_written=True)
         return cls(made)
 
     # how it runs ----------------------------------------------------------------------------

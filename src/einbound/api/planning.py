@@ -209,7 +209,7 @@ def refused(made: Made, *, as_written: bool = False, proven: Budget = NO_BUDGET)
     )
 
 
-def warn_of(made: Made, *, stacklevel: int) -> None:
+def warn_of(made: Made, *, stacklevel: int, as_written: bool = False) -> None:
     """Warn of a plan that does not keep the threshold of its policy.
 
     Plans are shared and this is not: it is called once by each function that returns a plan.
@@ -217,15 +217,18 @@ def warn_of(made: Made, *, stacklevel: int) -> None:
     Args:
         made: The plan.
         stacklevel: Frames from here to the caller's line.
+        as_written: The plan is the caller's own, and nothing was searched.
     """
     rules = made.setting.rules
     if rules is None or made.keeps_threshold:
         return
+    chosen = f"with objective={rules.objective.value!r} it is the one with "
+    what = f"{chosen}{FALLBACKS[rules.objective]}; raise the threshold, admit more loops, or "
+    if as_written:
+        what = "raise the threshold, open other loops, or "
     warnings.warn(
         f"peak_threshold={rules.threshold_bytes} bytes is not kept: the plan takes "
-        f"{made.peak_bytes}; with objective={rules.objective.value!r} it is the one with "
-        f"{FALLBACKS[rules.objective]}; raise the threshold, admit more loops, or give a "
-        "memory_limit, which is never passed",
+        f"{made.peak_bytes}; {what}give a memory_limit, which is never passed",
         BudgetWarning,
         stacklevel=stacklevel,
     )
