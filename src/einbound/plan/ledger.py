@@ -293,14 +293,18 @@ class Ledger:
         best = self.best
         if best is None or self.lowest or self.request.rules.objective is Objective.SPACE:
             return
-        largest = self.confirm(best.tree, most_bytes)
-        if largest.over_bytes <= 0:
+        if self._is_enough(self.confirm(best.tree, most_bytes)):
             return
         buffer_bytes = power_below(min(self._left_bytes(best) + best.buffer_bytes, most_bytes))
         while buffer_bytes > best.buffer_bytes:
-            if self.confirm(best.tree, buffer_bytes).over_bytes <= 0:
+            if self._is_enough(self.confirm(best.tree, buffer_bytes)):
                 return
-            buffer_bytes //= _BUFFER_STEP
+            buffer_bytes //= 2
+
+    def _is_enough(self, made: Confirmed) -> bool:
+        """Whether a plan keeps the limit, with room to spare where the best one does."""
+        best = self.best
+        return made.over_bytes <= 0 and best is not None and made.key[:2] <= best.key[:2]
 
     @property
     def simplest(self) -> Confirmed | None:
