@@ -19,6 +19,7 @@ SCRIPTS = (
     "planner_limits",
     "random_nets",
     "exactness",
+    "planner",
 )
 #: File with the exit status of each script's last run.
 STATES = "states"
