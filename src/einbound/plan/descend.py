@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from math import log
 
 from einbound.plan.frame import Frame
-from einbound.plan.masks import Terms, bits
+from einbound.plan.masks import bits
 from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Price
-from einbound.plan.reconfigure import reconfigured
 from einbound.plan.widths import Candidate, Task, widened
 
 # Indices looked at per round: those of the largest arrays near the worst step.
@@ -23,7 +22,9 @@ _N_VALUES = 5
 _FREE_WORK = 0.02
 
 
-def descend(frame: Frame, nests: Nests, task: Task, n_priced: int) -> Candidate:
+def descend(
+    frame: Frame, nests: Nests, task: Task, n_priced: int, most_macs: int | None = None
+) -> Candidate:
     """The order with loops added anywhere until it fits, or as near as it comes.
 
     Args:
@@ -31,37 +32,93 @@ def descend(frame: Frame, nests: Nests, task: Task, n_priced: int) -> Candidate:
         nests: Loops to start from.
         task: What to keep to.
         n_priced: Nests to price, at most.
+        most_macs: Multiply-adds from which on a plan is of no use; None: any number.
     """
-    price = task.price(frame, nests)
     stop = task.tally.n_priced + n_priced
+    made = _narrowed(frame, nests, task, stop, most_macs)
+    if not made.fits(task):
+        return made
+    found = _relaxed(widened(frame, made.nests, task, thorough=False) or made, task)
+    return _relaxed(_lightened(found, task, stop), task)
+
+
+def rebuilt(found: Candidate, task: Task, n_priced: int) -> Candidate:
+    """The plan after each of its loops was left out and others took its place, if that is better.
+
+    Args:
+        found: A plan that fits.
+        task: What to keep to.
+        n_priced: Nests to price, about.
+    """
+    frame, stop = found.frame, task.tally.n_priced + n_priced
+    better: Candidate | None = found
+    while better is not None:
+        found, better = better, None
+        bare = [found.nests.without(place) for place in found.nests.places()]
+        for nests in sorted(bare, key=frame.macs):
+            left = stop - task.tally.n_priced
+            if left <= 0:
+                break
+            made = descend(frame, nests, task, left, found.price.macs)
+            if made.fits(task) and made.price.macs < found.price.macs:
+                better = made
+                break
+    return found
+
+
+def _relaxed(found: Candidate, task: Task) -> Candidate:
+    """The plan with values made outside of loops that repeat them, as far as that fits.
+
+    Args:
+        found: A plan that fits.
+        task: What to keep to.
+    """
+    frame, nests = found.frame, found.nests
+    freed = {
+        step: frame.macs(nests.with_hoist(step, Hoist.FREE))
+        for step, hoist in enumerate(nests.hoists)
+        if hoist is Hoist.INSIDE
+    }
+    for step in sorted(freed, key=lambda step: (freed[step], step)):
+        tried = nests.with_hoist(step, Hoist.FREE)
+        if frame.macs(tried) <= frame.macs(nests) and task.fits(frame, tried):
+            nests = tried
+    return found if nests is found.nests else Candidate(frame, nests, task.price(frame, nests))
+
+
+def _narrowed(
+    frame: Frame, nests: Nests, task: Task, stop: int, most_macs: int | None
+) -> Candidate:
+    price = task.price(frame, nests)
     while not price.space.fits(task.limit) and task.tally.n_priced < stop:
+        if most_macs is not None and price.macs >= most_macs:
+            break
         chosen = _best_move(frame, nests, price, task)
         if chosen is None:
             break
         nests, price = chosen
-    if not price.space.fits(task.limit):
-        return Candidate(frame, nests, price)
-    found = widened(frame, nests, task, thorough=False)
-    return Candidate(frame, nests, price) if found is None else _lightened(found, task, stop)
+    return Candidate(frame, nests, price)
 
 
 def _best_move(frame: Frame, nests: Nests, price: Price, task: Task) -> tuple[Nests, Price] | None:
-    before, macs = price.excess(task.limit), log(max(price.macs, 1))
     best: tuple[float, Nests, Price] | None = None
     for tried in _moves(frame, nests, price, task):
         after = task.price(frame, tried)
-        gain = before - after.excess(task.limit)
-        if gain <= 0:
-            continue
-        added = max(0.0, log(max(after.macs, 1)) - macs)
-        score = gain / (added + _FREE_WORK)
-        if best is None or score > best[0]:
+        score = worth(price, after, task)
+        if score > 0 and (best is None or score > best[0]):
             best = (score, tried, after)
     return None if best is None else (best[1], best[2])
 
 
+def worth(before: Price, after: Price, task: Task) -> float:
+    """How much a change lowers what is alive, by the work that it adds."""
+    gain = before.excess(task.limit) - after.excess(task.limit)
+    added = max(0.0, log(max(after.macs, 1)) - log(max(before.macs, 1)))
+    return gain / (added + _FREE_WORK)
+
+
 def _moves(frame: Frame, nests: Nests, price: Price, task: Task) -> Iterator[Nests]:
-    spine = _spine(frame, _worst(frame, price, task))
+    spine = _spine(frame, worst_step(price, task))
     large = _largest(frame, nests, spine)
     seen: dict[int, None] = {}
     for value in large[:_N_VALUES]:
@@ -102,9 +159,9 @@ def _is_cut(frame: Frame, nests: Nests, step: int, index: int) -> bool:
     return False
 
 
-def _worst(frame: Frame, price: Price, task: Task) -> int:
+def worst_step(price: Price, task: Task) -> int:
     """The step where most is alive, measured by the limit."""
-    return max(range(len(frame.steps)), key=lambda step: (_over(price.live[step], task), step))
+    return max(range(len(price.live)), key=lambda step: (_over(price.live[step], task), step))
 
 
 def _largest(frame: Frame, nests: Nests, spine: list[int]) -> list[int]:
@@ -186,53 +243,3 @@ def _moved(frame: Frame, found: Candidate, place: tuple[int, int], task: Task) -
         if fits and (price.macs, price.calls) < (best.price.macs, best.price.calls):
             best = Candidate(frame, nests, price)
     return None if best is found else best
-
-
-def sliced_and_repaired(
-    frame: Frame, task: Task, n_slices: int, *, repair: bool = True
-) -> tuple[Frame, Nests] | None:
-    """An order with indices cut for the whole network, repaired after every cut until it fits.
-
-    Args:
-        frame: The order to start from.
-        task: What to keep to.
-        n_slices: Indices to cut, at most.
-        repair: Whether the order may change.
-    """
-    network, rules = frame.network, frame.rules
-    terms, units, steps = Terms.of(network), 0, frame.steps
-    for _ in range(n_slices):
-        frame = Frame(network, steps, frame.itemsize, rules)
-        nests = _at_root(frame, units)
-        price = task.price(frame, nests)
-        if price.space.fits(task.limit):
-            return frame, nests
-        index = _best_slice(frame, units, price, task)
-        if index is None:
-            return None
-        units |= 1 << index
-        if repair:
-            cut = terms.with_units(units)
-            steps = reconfigured(cut, steps, n_leaves=7, n_solved=2 * len(terms.masks))
-    return None
-
-
-def _at_root(frame: Frame, units: int) -> Nests:
-    cuts = tuple(frame.finest[i] for i in bits(units))
-    return Nests.none(len(frame.steps)).with_opens(len(frame.steps) - 1, cuts)
-
-
-def _best_slice(frame: Frame, units: int, price: Price, task: Task) -> int | None:
-    worst = _worst(frame, price, task)
-    indices = frame.carried[frame.n + worst] & ~units
-    for child in frame.steps[worst]:
-        indices |= frame.carried[child] & ~units
-    before, macs = price.excess(task.limit), log(max(price.macs, 1))
-    best: tuple[float, int] | None = None
-    for index in bits(indices & frame.useful[-1]):
-        after = task.price(frame, _at_root(frame, units | 1 << index))
-        gain = before - after.excess(task.limit)
-        score = gain / (max(0.0, log(max(after.macs, 1)) - macs) + _FREE_WORK)
-        if gain > 0 and (best is None or score > best[0]):
-            best = (score, index)
-    return None if best is None else best[1]

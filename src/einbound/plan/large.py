@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from einbound.plan.descend import descend, sliced_and_repaired
+from einbound.plan.descend import descend, rebuilt
 from einbound.plan.effort import Proof
 from einbound.plan.frame import Frame
 from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request
 from einbound.plan.masks import Steps
-from einbound.plan.nests import Nests
+from einbound.plan.nests import Hoist, Nests
 from einbound.plan.price import Limit
+from einbound.plan.slices import Start, least_sliced, sliced
 from einbound.plan.tree import Tree
 from einbound.plan.widths import Candidate, Tally, Task
 
 #: Steps priced in one descent, at most: a price costs its number of steps.
 _N_STEPS_PRICED = 200_000
-#: Indices cut for a whole network, at most.
-_N_SLICES = 60
+#: Plans that are rebuilt, loop by loop.
+_N_REBUILT = 3
+#: Multiple of the multiply-adds without loops below which no better plan is looked for.
+_NEAR = 1.01
 #: Passes under ever tighter limits while the meter asks for more than was priced.
 _N_RETRIES = 3
 #: Buffer sizes that widths are chosen for, beside the default.
@@ -102,18 +105,32 @@ class LargeSearch:
         return made.price.space.over_bytes(self.request.limit)
 
     def _collect(self, task: Task) -> list[Candidate]:
-        """The plan of each order with loops anywhere, and that with loops at the end."""
+        """Plans of each order: loops anywhere, loops at the end, and the best ones rebuilt."""
         found: list[Candidate] = []
-        for frame in self.frames:
-            n_priced = _N_STEPS_PRICED // frame.n
-            found.append(descend(frame, Nests.none(len(frame.steps)), task, n_priced))
-            fits = found[-1].price.space.fits(task.limit)
-            if self._is_late or (fits and found[-1].price.macs <= frame.plain_macs):
+        for start in self._starts(task):
+            fewest = min((c.price.macs for c in found if c.fits(task)), default=None)
+            if fewest is not None and fewest <= _NEAR * self.frames[0].plain_macs:
+                return found
+            n_priced = _N_STEPS_PRICED // start.frame.n
+            found.append(descend(start.frame, start.nests, task, n_priced, fewest))
+            if self._is_late:
+                return found
+        fitting = sorted((c for c in found if c.fits(task)), key=lambda c: c.price.key)
+        for made in fitting[:_N_REBUILT]:
+            found.append(rebuilt(made, task, _N_STEPS_PRICED // made.frame.n))
+            if self._is_late:
                 break
-            sliced = sliced_and_repaired(frame, task, _N_SLICES, repair=self._repair)
-            if sliced is not None:
-                found.append(descend(*sliced, task, n_priced))
         return found
+
+    def _starts(self, task: Task) -> Iterator[Start]:
+        """What loops are added to until it fits: orders as they are, then cut ones."""
+        for frame in self.frames:
+            yield Start(frame, Nests.none(len(frame.steps)))
+            for hoist in (Hoist.INSIDE, Hoist.FREE):
+                yield sliced(frame, task, hoist, repair=self._repair)
+            few = least_sliced(frame, task)
+            if few is not None:
+                yield few
 
 
 def lowest_found(request: Request, orders: Iterable[Steps], *, repair: bool) -> Found:

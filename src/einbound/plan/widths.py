@@ -31,6 +31,10 @@ class Candidate:
     nests: Nests
     price: Price
 
+    def fits(self, task: Task) -> bool:
+        """Whether the nests keep to the limit."""
+        return self.price.space.fits(task.limit)
+
 
 @dataclass(slots=True)
 class Tally:
