@@ -227,6 +227,21 @@ class TestThreshold:
                 memory_limit=5000,
             )
 
+    def test_a_refused_limit_tells_what_the_policy_keeps_from_being_cut(self) -> None:
+        policy = eb.BatchPolicy(
+            is_batchable_contracted_index=lambda _: True,
+            is_batchable_external_index=lambda index: index.label == "a",
+            batch_target_size=lambda index: 0 if index.label == "b" else 4,
+            batch_spectator_indices=True,
+            peak_threshold=1e9,
+        )
+        with pytest.raises(
+            eb.BudgetError,
+            match=r"or let the policy admit more: it refuses 2 of 4 indices \("
+            r"batch_target_size is 0, is_batchable_external_index is False\)$",
+        ):
+            eb.plan(self.CHAIN, *self.SHAPES, policy=policy, memory_limit=1000)
+
     def test_an_infinite_threshold_opens_no_loop_under_a_memory_limit(self) -> None:
         policy = dataclasses.replace(eb.BatchPolicy.auto(1), peak_threshold=inf)
         plain = eb.plan(self.CHAIN, *self.SHAPES)

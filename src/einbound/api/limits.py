@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from einbound.backends.sizes import Peak
 from einbound.errors import BudgetError
 from einbound.machine.memory import parse_bytes
+from einbound.plan.rules import Rules
 from einbound.plan.search import Budget, lower_bound
 from einbound.plan.tree import Tree
 from einbound.run.executable import Executable
@@ -79,6 +80,7 @@ def refusal(
     *,
     as_written: bool,
     proven: Budget = NO_BUDGET,
+    rules: Rules | None = None,
 ) -> BudgetError:
     """The error that says that nothing fits, by how much, and because of what.
 
@@ -88,6 +90,7 @@ def refusal(
         least: The plan with the smallest peak found.
         as_written: It is the caller's own plan, and nothing was searched.
         proven: Bytes that every plan takes beside the operands, as far as a search proved it.
+        rules: What the search kept to besides.
     """
     broken = _broken(limits, operand_bytes, least, proven)
     culprit_bytes, culprit = max(broken.parts, key=lambda part: part[0])
@@ -103,13 +106,25 @@ def refusal(
         f"{broken.name}={broken.limit_bytes} bytes is too small; {found} {broken.needed_bytes} "
         f"bytes, {culprit_bytes} of them for {culprit} (operands {operand_bytes}, "
         f"result {least.result_bytes}); {proof}; raise {broken.name} to {broken.needed_bytes}"
-        + (", or let einbound.plan choose" if as_written else ""),
+        + (", or let einbound.plan choose" if as_written else _refused_loops(rules)),
         limit_bytes=broken.limit_bytes,
         smallest_bytes=broken.needed_bytes,
         lower_bound_bytes=broken.bound_bytes,
         certified=certified,
         culprit=culprit,
         culprit_bytes=culprit_bytes,
+    )
+
+
+def _refused_loops(rules: Rules | None) -> str:
+    """Which part of the indices a policy keeps from being cut, and why, for a message."""
+    if rules is None or not rules.refusals:
+        return ""
+    n_indices = len(rules.grid.modes)
+    reasons = ", ".join(dict.fromkeys(refusal.why for refusal in rules.refusals))
+    return (
+        f", or let the policy admit more: it refuses {len(rules.refusals)} of {n_indices} indices "
+        f"({reasons})"
     )
 
 

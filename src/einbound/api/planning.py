@@ -206,6 +206,7 @@ def refused(made: Made, *, as_written: bool = False, proven: Budget = NO_BUDGET)
         made.executable,
         as_written=as_written,
         proven=proven,
+        rules=made.setting.rules,
     )
 
 
