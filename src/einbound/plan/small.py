@@ -169,6 +169,11 @@ class SmallSearch:
                 self.bound_macs = max(self.bound_macs, drafts.bound_macs)
                 self.exhausted = drafts.exhausted
             missing = self._try(list(drafts.trees), request.limit)
+            if missing > 0 and number == 0:
+                temporary = contribution(request, LEAST_BUFFER_BYTES)
+                drafts = self.structures.drafts(room, n_states, temporary)
+                if drafts.trees:
+                    missing = self._try(list(drafts.trees), request.limit)
             if missing <= 0:
                 return
             room = room.less(missing)
@@ -320,7 +325,7 @@ class SmallSearch:
 
 def least_trees(structures: Structures, limit: Limit, n_states: int) -> tuple[Tree, ...]:
     """The structures that need the fewest bytes, with and without the result as limited."""
-    trees: list[Tree] = []
+    trees = list(structures.finest())
     network = structures.request.network
     is_tiny = len(network.inputs) <= _N_PRICED[0] and len(network.extents) <= _N_PRICED[1]
     for given, with_result in ((limit.peak_bytes, True), (limit.workspace_bytes, False)):

@@ -15,7 +15,8 @@ from math import prod
 from einbound.plan.exact import ExactFound, LeastPeak, Search, collector_off, exact_plans
 from einbound.plan.labels import Label
 from einbound.plan.ledger import Request
-from einbound.plan.masks import Steps, bits, subsets_made
+from einbound.plan.masks import Steps, Terms, bits, subsets_made
+from einbound.plan.order import linear_order
 from einbound.plan.problem import LOWEST, Instant, Problem, Temporary, Toll
 from einbound.plan.rate import toll_of
 from einbound.plan.rules import Objective
@@ -196,10 +197,17 @@ class Structures:
             search.problem.chains.dissolve()
             return trees
 
-    def drafts(self, room: Room, n_states: int) -> Drafts:
-        """The structures of the class with the fewest multiply-adds within a room."""
+    def drafts(self, room: Room, n_states: int, temporary: Temporary | None = None) -> Drafts:
+        """The structures of the class with the fewest multiply-adds within a room.
+
+        Args:
+            room: Bytes to keep to.
+            n_states: States to explore at most.
+            temporary: What a product needs for itself; None: nothing.
+        """
         cuts = self.request.rules.grid.options(self.widths or (1,))
         problem = self._problem(cuts, room.with_result, self._toll(by_time=False))
+        problem = replace(problem, temporary=temporary)
         found: list[Tree] = []
         bound, exhausted, states = 0, False, 0
         depth = self.request.effort.depth
@@ -233,6 +241,25 @@ class Structures:
         self.n_states += found.found.states
         tree = self._as_given(found.found.tree)
         return replace(found, found=replace(found.found, tree=tree))
+
+    def finest(self) -> tuple[Tree, ...]:
+        """One value that grows inside the narrowest loops over all indices, if there may be such.
+
+        Its products are as small as can be, and with them whatever they take beside values.
+        """
+        request, rules = self.request, self.request.rules
+        if rules.persistent_only and rules.volatile:
+            return ()
+        extents, masks = request.network.extents, Terms.of(request.network).masks
+        cuts = tuple(
+            cut
+            for cut in rules.grid.options((max(extents),))
+            if cut.width < extents[cut.index] and any(mask >> cut.index & 1 for mask in masks)
+        )
+        steps = self.order or linear_order(request.network)
+        outer = len(steps) - 1
+        opens, levels = ((),) * outer + (cuts,), (len(cuts),) * outer + (0,)
+        return (Tree(request.network, steps, opens, levels).check(),)
 
     def _tree(self, problem: Problem, label: Label) -> Tree:
         return self._as_given(problem.tree(label))
