@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from einbound.plan import small
+from einbound.plan import large, small
 from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request, over_bytes
 from einbound.plan.masks import Steps
 from einbound.plan.neighbours import improve
@@ -44,5 +44,29 @@ def fallback(request: Request, order: Steps | None) -> Found:
                 ledger.confirm(tree, LEAST_BUFFER_BYTES)
             improve(ledger)
             found = ledger.found(found.proof)
+    fits = over_bytes(found.metered, request.budget) <= 0
+    return replace(found, fits=fits, keeps_threshold=False)
+
+
+def fallback_of_many(request: Request, orders: tuple[Steps, ...], *, repair: bool) -> Found:
+    """The same for more operands than the exact search takes.
+
+    Args:
+        request: What is asked; its threshold cannot be kept.
+        orders: The orders to choose from.
+        repair: Whether they may change.
+    """
+    freed = replace(request, rules=replace(request.rules, threshold_bytes=None))
+    found = None
+    if request.rules.objective is Objective.SPACE:
+        lowest = replace(freed, budget=Limit(0, None))
+        found = large.lowest_found(lowest, orders, repair=repair)
+    if found is None or over_bytes(found.metered, request.budget) > 0:
+        # Of equal multiply-adds the lowest peak, as above.
+        spacious = replace(freed, rules=replace(freed.rules, objective=Objective.SPACE))
+        search = large.LargeSearch(spacious, orders, repair=repair)
+        found = search.found()
+        if found.fits:
+            found = search.thriftier(found)
     fits = over_bytes(found.metered, request.budget) <= 0
     return replace(found, fits=fits, keeps_threshold=False)

@@ -70,6 +70,32 @@ class LargeSearch:
         ledger.enlarge(default)
         return ledger.found(self._proof(), self.tally.n_priced)
 
+    def thriftier(self, found: Found) -> Found:
+        """The plan of the lowest peak that is found at no more multiply-adds.
+
+        Args:
+            found: The plan with the fewest multiply-adds.
+        """
+        ledger, frame = self.ledger, self._frame_of(found.tree.steps)
+        ledger.confirm_fitting(found.tree, LEAST_BUFFER_BYTES)
+        nests = frame.nests(found.tree)
+        macs = frame.macs(nests)
+        space = Task(Limit(0, None), LEAST_BUFFER_BYTES, self.tally).price(frame, nests).space
+        peak_bytes = space.peak_bytes // 2
+        while peak_bytes and not self._is_late:
+            task = Task(Limit(peak_bytes, None), LEAST_BUFFER_BYTES, self.tally)
+            made = descend(frame, nests, task, _N_STEPS_PRICED // frame.n, macs + 1)
+            if not made.fits(task) or made.price.macs > macs:
+                break
+            ledger.confirm(frame.tree(made.nests), LEAST_BUFFER_BYTES)
+            nests, peak_bytes = made.nests, made.price.space.peak_bytes // 2
+        return ledger.found(self._proof(), self.tally.n_priced)
+
+    def _frame_of(self, steps: Steps) -> Frame:
+        known = (frame for frame in self.frames if frame.steps == steps)
+        request = self.request
+        return next(known, None) or Frame(request.network, steps, request.itemsize, request.rules)
+
     def _proof(self) -> Proof:
         effort, grid = self.request.effort, self.request.rules.grid
         return Proof(
@@ -89,20 +115,21 @@ class LargeSearch:
         """Searches all orders with one buffer size."""
         limit = self.request.limit
         for number in range(_N_RETRIES):
-            made = self._collect(Task(limit, buffer_bytes, self.tally))
+            task = Task(limit, buffer_bytes, self.tally)
+            made = sorted(self._collect(task), key=lambda c: (c.over_bytes(task), *c.price.key))
+            fitting = [candidate for candidate in made if candidate.fits(task)]
             missing: int | None = None
-            for candidate in sorted(made, key=lambda c: (self._over(c), *c.price.key)):
+            for candidate in fitting or made[:1]:
                 tree = candidate.frame.tree(candidate.nests)
                 over = self.ledger.confirm_fitting(tree, buffer_bytes).over_bytes
                 missing = over if missing is None else min(missing, over)
                 if over <= 0:
                     break
+            if not fitting:
+                return
             if missing is None or missing <= 0 or (number and self._is_late):
                 return
             limit = limit.less(missing)
-
-    def _over(self, made: Candidate) -> int:
-        return made.price.space.over_bytes(self.request.limit)
 
     def _collect(self, task: Task) -> list[Candidate]:
         """Plans of each order: loops anywhere, loops at the end, and the best ones rebuilt."""

@@ -12,7 +12,7 @@ from einbound.expr.network import Network
 from einbound.plan import large, small
 from einbound.plan.bound import lower_bound
 from einbound.plan.effort import Effort, Proof
-from einbound.plan.fallback import fallback
+from einbound.plan.fallback import fallback, fallback_of_many
 from einbound.plan.ledger import Found, Ledger, Meter, Metered, Request, over_bytes
 from einbound.plan.masks import Steps
 from einbound.plan.order import greedy_orders, linear_order
@@ -108,10 +108,9 @@ def _of_many(request: Request, orders: tuple[Steps, ...], *, repair: bool) -> Fo
     if found.fits and found.keeps_threshold:
         return found
     if request.rules.threshold_bytes is not None:
-        open_request = replace(request, rules=replace(request.rules, threshold_bytes=None))
-        freed = large.LargeSearch(open_request, orders, repair=repair).found()
-        if freed.fits:
-            return replace(freed, keeps_threshold=False)
+        found = fallback_of_many(request, orders, repair=repair)
+        if found.fits:
+            return found
     if not request.rules.grid.admitted:
         return found
     lowest = large.lowest_found(request, orders, repair=repair)

@@ -33,7 +33,11 @@ class Candidate:
 
     def fits(self, task: Task) -> bool:
         """Whether the nests keep to the limit."""
-        return self.price.space.fits(task.limit)
+        return self.over_bytes(task) <= 0
+
+    def over_bytes(self, task: Task) -> int:
+        """Bytes by which the nests pass the limit; 0 if they keep it."""
+        return self.price.space.over_bytes(task.limit)
 
 
 @dataclass(slots=True)
