@@ -6,7 +6,7 @@ from math import prod
 
 from einbound.step import pricing
 from einbound.step.blocked import Buffer, Core, Way
-from einbound.step.blocking import Widths
+from einbound.step.blocking import Widths, pack_order, product_order
 from einbound.step.form import kernel
 from einbound.step.pair import CARRIERS, A, B, C, Pair
 
@@ -33,7 +33,7 @@ def way_seconds(way: Way, widths: Widths) -> float:
         seconds += prod(trips[:depth]) * (once + pricing.CALL_SECONDS)
     if way.product is not None:
         run, block = _shared_run(widths, way.product), prod(way.product.extents)
-        once = pricing.staged_seconds(block, run, size)
+        once = pricing.staged_seconds(block, run, size, total=pair.c.n_elements)
         seconds += n_trips * (once + pricing.CALL_SECONDS)
         seconds += pricing.scatter_seconds(pair.c.nbytes)
     return seconds
@@ -58,26 +58,9 @@ def _shared_run(widths: Widths, buffer: Buffer) -> int:
 
 def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
     """Seconds of the call in one full block; `fixed` are the arrays that lie as they are."""
-    pair, form = widths.pair, widths.form
+    pair = widths.pair
     if core is Core.MATMUL:
-        m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
-        kind = kernel(pair, form, fixed, m, n, k)
-        items = widths.size(form.batch)
-        moved = sum(widths.size(pair.carried[side]) for side in (A, B, C))
-        along = {A, B} <= fixed and all(
-            pair.axes[form.sums[-1]].strides[side] == pair.work.itemsize for side in (A, B)
-        )
-        return pricing.matmul_seconds(
-            pair.work,
-            kind,
-            items,
-            m,
-            n,
-            k,
-            moved=moved,
-            along_sums=along,
-            distant_rows=sum(_distant_rows(widths, side) for side in fixed & {A, B}),
-        )
+        return _matmul_seconds(widths, fixed)
     elements = prod(widths.widths)
     run = _inner_run(widths)
     if core is Core.EINSUM:
@@ -88,8 +71,48 @@ def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
     return pricing.CALL_SECONDS + once
 
 
+def _matmul_seconds(widths: Widths, fixed: frozenset[int]) -> float:
+    """Seconds of one call of matmul on one full block."""
+    pair, form = widths.pair, widths.form
+    m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
+    kind = kernel(pair, form, fixed, m, n, k)
+    # Vectors lie along an operand's free axis; where both have one, the destination decides.
+    is_row = m > 1 and not _lies_along_sums(widths, A, fixed)
+    is_column = n > 1 and not _lies_along_sums(widths, B, fixed)
+    if is_row and (not is_column or _is_turned(widths, fixed)):
+        m, n = n, m
+    return pricing.matmul_seconds(
+        pair.work,
+        kind,
+        widths.size(form.batch),
+        m,
+        n,
+        k,
+        moved=sum(widths.size(pair.carried[side]) for side in (A, B, C)),
+        along_sums=not (is_row or is_column),
+        distant_rows=sum(_distant_rows(widths, side) for side in fixed & {A, B}),
+    )
+
+
+def _lies_along_sums(widths: Widths, side: int, fixed: frozenset[int]) -> bool:
+    """Whether neighbours in the matrices of an operand, as the call sees them, are terms."""
+    pair, form = widths.pair, widths.form
+    if side in fixed:
+        return pair.axes[form.sums[-1]].strides[side] == pair.work.itemsize
+    return pack_order(pair, form, side)[-1] in form.sums
+
+
+def _is_turned(widths: Widths, fixed: frozenset[int]) -> bool:
+    """Whether neighbours in the matrices of the destination belong to one column."""
+    pair, form = widths.pair, widths.form
+    order = form.rows if C in fixed else product_order(pair, form)
+    if C in fixed:
+        return bool(order) and pair.axes[order[-1]].strides[C] == pair.work.itemsize
+    return bool(order) and order[-1] in form.rows
+
+
 def _distant_rows(widths: Widths, side: int) -> int:
-    """Rows of one matrix of an operand, or its columns, that start on different pages."""
+    """Rows of one matrix of an operand, or its columns, that start far from each other."""
     rows = 1
     for run in widths.form.matrix(side):
         if run and abs(widths.pair.axes[run[-1]].strides[side]) >= pricing.DISTANT_BYTES:

@@ -23,21 +23,29 @@ CALL_SECONDS = 1.5e-6
 READ_BYTE_SECONDS = 1e-9
 READ_SECONDS = 50e-6
 ITEM_SECONDS = 18e-9
-#: Of a product whose arrays pass the second-level cache, seconds per byte beside the arithmetic;
-#: the same once they pass a share of the third; and the least per byte there (6400 x 6400 x 4).
+#: Of a product whose arrays pass the second-level cache, and whose operands are copied, seconds
+#: per byte beside the arithmetic; the same once they pass a share of the third.
 STREAM_SECONDS = 0.01e-9
 STREAM_FROM_BYTES = 1024 * 1024
 FAR_STREAM_SECONDS = 0.03e-9
 FAR_STREAM_FROM_BYTES = 8 * 1024 * 1024
-LEAST_STREAM_SECONDS = 0.065e-9
+#: The least per byte of a product that passes the second-level cache without copies, whose reads
+#: run beside the arithmetic; and of any that passes the third (6400 x 6400 x 4).
+LEAST_STREAM_SECONDS = 0.02e-9
+LEAST_FAR_STREAM_SECONDS = 0.065e-9
+PAST_CACHES_BYTES = 32 * 1024 * 1024
 ROW_SECONDS = 3.5e-9
 #: Per byte packed from and to memory, and within the caches; buffers are often cold.
 FAR_BYTE_SECONDS = 0.1e-9
 NEAR_BYTE_SECONDS = 0.04e-9
+#: Per element where none lie side by side, within the caches and from memory.
 SCATTERED_SECONDS = 0.9e-9
-#: Adding a block that is still in the cache: per row, and per byte of the block. In all, adding to
-#: 20 MB through a buffer of half an L2 takes 0.025 ns per byte, to 2 MB 0.018 ns.
-STAGED_ROW_SECONDS = 7e-9
+FAR_SCATTERED_SECONDS = 2.2e-9
+#: Adding a block that is still in the cache: per row, of a destination in the caches and of one in
+#: memory, and per byte of the block. In all, adding to 20 MB through a buffer of half an L2 takes
+#: 0.025 ns per byte, to 2 MB 0.018 ns.
+STAGED_ROW_SECONDS = 2e-9
+FAR_STAGED_ROW_SECONDS = 7e-9
 STAGED_BYTE_SECONDS = 0.02e-9
 #: Per byte of a large destination that blocks are added to: its lines are first fetched.
 SCATTER_BYTE_SECONDS = 0.008e-9
@@ -47,19 +55,39 @@ TOUCH_BYTE_SECONDS = 0.35e-9
 #: Of one product in a trip of a loop: slices, dispatch, the walk.
 TRIP_SECONDS = 6e-6
 #: Multiply-adds per second of gemm on large matrices, by type character.
-GEMM_RATE = {"f": 120e9, "d": 55e9, "F": 28e9, "D": 11e9}
-GEMV_RATE = {"f": 10e9, "d": 5e9, "F": 3.5e9, "D": 1.6e9}
-#: Small matrices that both lie along the summed axis run this much longer: OpenBLAS has kernels
-#: of its own for at most so many multiply-adds, and theirs for that case is the slowest.
-ALONG_SUMS_FACTOR = 1.6
+GEMM_RATE = {"f": 110e9, "d": 54e9, "F": 28e9, "D": 11e9}
+#: The same of gemv, and seconds per row or column that it passes along.
+GEMV_RATE = {"f": 25e9, "d": 12e9, "F": 10e9, "D": 5.5e9}
+GEMV_VECTOR_SECONDS = 1.2e-9
+#: OpenBLAS multiplies matrices of at most so many multiply-adds where they lie; it copies those of
+#: larger products, and complex ones, into panels first, and runs a little slower on these. Seconds
+#: of the copies per element of an operand, and per product: 300x80x80 runs at 43e9, 80x80x80 at
+#: 58e9, and 16x16x12 at 38e9 where it lies, at 14e9 in panels.
 SMALL_MACS = 10**6
-#: Per row of an operand matrix that starts at least a page after the one before: 240 rows of 22
-#: or 64 doubles, 32 KiB and 8 KiB apart, took 5 to 10 ns each.
+SMALL_TYPES = "fd"
+IN_PLACE_GAIN = 1.12
+#: The operand along whose rows vectors lie is read again for every few rows of the other: 27x48x256
+#: runs at 54e9, 27x100x256 at 40e9. Bytes that the first-level cache keeps of it in effect.
+NEAR_OPERAND_BYTES = 96 * 1024
+FAR_IN_PLACE_GAIN = 0.85
+PANEL_SECONDS = {"f": 0.15e-9, "d": 0.25e-9, "F": 0.2e-9, "D": 0.3e-9}
+PANELS_SECONDS = 30e-9
+#: Where both operands lie along the summed axis, it does so for at least so many terms and at most
+#: so many elements of the product only: 24x24x31 runs at 23e9, 24x24x32 at 37e9, 30x48x64 at 29e9.
+LEAST_DOT_TERMS = 32
+MOST_DOTS = 1250
+DOT_GAIN = 0.85
+#: Bytes that one instruction works on; rows, columns and terms by which a matrix seems larger to
+#: a kernel: columns are rounded up and cost a part of a vector more, dots end in a sum of lanes.
+VECTOR_BYTES = 64
+SPARE_ROWS, SPARE_VECTOR, SPARE_TERMS = 2, 0.4, 4
+SPARE_DOT_ROWS, SPARE_DOT_TERMS = 1, 8
+#: Per row of an operand matrix that starts half a page or more after the one before: 240 rows of 22
+#: or 64 doubles, 32 KiB and 8 KiB apart, took 5 to 10 ns each, 1024 of 8 doubles, 2 KiB apart, 17.
+#: Where they are multiplied in place, as 320 rows of 90 doubles 64 KiB apart, it is more.
 DISTANT_ROW_SECONDS = 5e-9
-DISTANT_BYTES = 4096
-#: Per double of the operands of a larger product, which OpenBLAS copies into panels: 300x80x80
-#: runs at 43e9, 80x80x80 at 58e9.
-PANEL_SECONDS = 0.25e-9
+DISTANT_IN_PLACE_SECONDS = 6e-9
+DISTANT_BYTES = 2048
 #: Plain loops: boolean ones stop at the first true product, half goes through float32.
 LOOP_RATE = {"?": 4e9, "e": 0.4e9, "g": 0.3e9, "G": 0.15e9, "O": 0.02e9}
 OTHER_LOOP_RATE = 1.5e9
@@ -89,40 +117,68 @@ def matmul_seconds(
         kernel: What NumPy runs for each matrix.
         items: Number of matrices.
         m: Rows of each.
-        n: Columns of each.
+        n: Columns of each, along which the kernel's vectors lie.
         k: Terms of each sum.
         moved: Elements of the three arrays, each counted once.
-        along_sums: Whether both operands are contiguous along the summed axis.
-        distant_rows: Rows of one operand matrix or both that lie on pages of their own.
+        along_sums: Whether the operands are contiguous along the summed axis; a vector beside a
+            matrix does not matter.
+        distant_rows: Rows of one operand matrix or both that lie far apart.
     """
-    macs, n_bytes = m * n * k, moved * dtype.itemsize
+    macs = m * n * k
     if kernel is Kernel.GEMM:
-        each = _gemm_seconds(dtype, m, n, k)
-        if along_sums and macs <= SMALL_MACS:
-            each *= ALONG_SUMS_FACTOR
-        each += distant_rows * DISTANT_ROW_SECONDS
-    elif kernel is Kernel.LOOP:
+        n_bytes, in_place = moved * dtype.itemsize, _runs_in_place(dtype, m, n, k, along_sums)
+        each = _gemm_seconds(dtype, m, n, k, along_sums, in_place)
+        each += distant_rows * (DISTANT_IN_PLACE_SECONDS if in_place else DISTANT_ROW_SECONDS)
+        return CALL_SECONDS + _streamed(items * (ITEM_SECONDS + each), n_bytes, in_place)
+    if kernel is Kernel.LOOP:
         rate = BLAS_LOOP_RATE if dtype.char in GEMM_RATE else loop_rate(dtype)
         each = macs / rate
     else:
-        each = macs / GEMV_RATE[dtype.char]
-    seconds = items * (ITEM_SECONDS + each)
-    if kernel is Kernel.GEMM and n_bytes > FAR_STREAM_FROM_BYTES:
-        seconds = max(seconds + n_bytes * FAR_STREAM_SECONDS, n_bytes * LEAST_STREAM_SECONDS)
-    elif kernel is Kernel.GEMM and n_bytes > STREAM_FROM_BYTES:
-        seconds += n_bytes * STREAM_SECONDS
-    return CALL_SECONDS + seconds
+        vectors = m * n if along_sums else k
+        each = macs / GEMV_RATE[dtype.char] + vectors * GEMV_VECTOR_SECONDS
+    return CALL_SECONDS + items * (ITEM_SECONDS + each)
 
 
-def _gemm_seconds(dtype: np.dtype, m: int, n: int, k: int) -> float:
+def _runs_in_place(dtype: np.dtype, m: int, n: int, k: int, along_sums: bool) -> bool:
+    """Whether BLAS multiplies matrices where they lie, without copies into panels."""
+    if dtype.char not in SMALL_TYPES or m * n * k > SMALL_MACS:
+        return False
+    return not along_sums or (k >= LEAST_DOT_TERMS and m * n <= MOST_DOTS)
+
+
+def _gemm_seconds(
+    dtype: np.dtype, m: int, n: int, k: int, along_sums: bool, in_place: bool
+) -> float:
     """Seconds of one matrix product whose arrays lie in the caches."""
-    macs = m * n * k
-    # Small extents leave registers of the kernel unused and edges unpacked.
-    filled = (m + 2) * (n + 2) * (k + 4)
-    seconds = filled / GEMM_RATE[dtype.char]
-    if macs > SMALL_MACS:
-        seconds += (m + n) * k * dtype.itemsize / 8 * PANEL_SECONDS
+    rate = GEMM_RATE[dtype.char]
+    if not in_place:
+        panels = (m + n) * k * PANEL_SECONDS[dtype.char] + PANELS_SECONDS
+        return m * n * (k + SPARE_TERMS) / rate + panels
+    if along_sums:
+        filled = (m + SPARE_DOT_ROWS) * (n + SPARE_DOT_ROWS) * (k + SPARE_DOT_TERMS)
+        return filled / (rate * DOT_GAIN)
+    rate *= IN_PLACE_GAIN if k * n * dtype.itemsize <= NEAR_OPERAND_BYTES else FAR_IN_PLACE_GAIN
+    lanes = VECTOR_BYTES // dtype.itemsize
+    columns = _rounded(n, lanes) + SPARE_VECTOR * lanes
+    return (m + SPARE_ROWS) * columns * (k + SPARE_TERMS) / rate
+
+
+def _streamed(seconds: float, n_bytes: int, in_place: bool) -> float:
+    """Seconds of a product in the caches, and of so many bytes that pass through them."""
+    if n_bytes > STREAM_FROM_BYTES:
+        if in_place:
+            seconds = max(seconds, n_bytes * LEAST_STREAM_SECONDS)
+        else:
+            is_far = n_bytes > FAR_STREAM_FROM_BYTES
+            seconds += n_bytes * (FAR_STREAM_SECONDS if is_far else STREAM_SECONDS)
+    if n_bytes > PAST_CACHES_BYTES:
+        seconds = max(seconds, n_bytes * LEAST_FAR_STREAM_SECONDS)
     return seconds
+
+
+def _rounded(n: int, lanes: int) -> int:
+    """Columns up to the next whole vector, or to the next power of two within one."""
+    return -(-n // lanes) * lanes if n > lanes else 1 << (n - 1).bit_length()
 
 
 def loop_rate(dtype: np.dtype) -> float:
@@ -140,25 +196,28 @@ def copy_seconds(elements: int, run: int, itemsize: int, *, arrays: int = 2, tot
         arrays: Arrays that are read or written.
         total: Elements of the array that they are a part of; large ones come from memory.
     """
+    is_far = total * itemsize > STREAM_FROM_BYTES
     if run <= 1:
-        each = SCATTERED_SECONDS
+        each = FAR_SCATTERED_SECONDS if is_far else SCATTERED_SECONDS
     else:
-        is_far = total * itemsize > STREAM_FROM_BYTES
         each = ROW_SECONDS / run + itemsize * (FAR_BYTE_SECONDS if is_far else NEAR_BYTE_SECONDS)
     return arrays / 2 * elements * each
 
 
-def staged_seconds(elements: int, run: int, itemsize: int) -> float:
+def staged_seconds(elements: int, run: int, itemsize: int, *, total: int) -> float:
     """Seconds to add a block that was just computed to its destination.
 
     Args:
         elements: Elements of the block.
         run: Elements that are contiguous in both; 1 if none are.
         itemsize: Bytes per element.
+        total: Elements of the destination; a large one lies in memory.
     """
+    is_far = total * itemsize > STREAM_FROM_BYTES
     if run <= 1:
-        return 1.5 * elements * SCATTERED_SECONDS
-    return elements * (STAGED_ROW_SECONDS / run + itemsize * STAGED_BYTE_SECONDS)
+        return 1.5 * elements * (FAR_SCATTERED_SECONDS if is_far else SCATTERED_SECONDS)
+    row = FAR_STAGED_ROW_SECONDS if is_far else STAGED_ROW_SECONDS
+    return elements * (row / run + itemsize * STAGED_BYTE_SECONDS)
 
 
 def scatter_seconds(n_bytes: int) -> float:

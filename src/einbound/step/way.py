@@ -157,7 +157,7 @@ class _Task:
             seconds += pricing.copy_seconds(n, n, size, total=n)
         if C in sides:
             n = pair.c.n_elements
-            seconds += pricing.staged_seconds(n, n, size)
+            seconds += pricing.staged_seconds(n, n, size, total=n)
             seconds += pricing.scatter_seconds(pair.c.nbytes)
         return seconds
 
