@@ -28,7 +28,8 @@ class Effort:
     Attributes:
         most: States to explore in all, or that many times `WAYS` ways to combine labels.
         n_states: States explored so far.
-        n_ways: Nests, and ways to combine labels in them, that were counted so far.
+        n_ways: Nests, ways to combine labels in them, and their comparisons, by the dozen, that
+            were counted so far.
     """
 
     most: int
@@ -131,6 +132,7 @@ class Run:
                 else:
                     self._nest(site, row, needs, chain, ())
         kept = nondominated(list(site.found.values()), cost_matters=self._by_cost)
+        effort.n_ways += len(site.found) * len(kept) // WAYS
         return kept if self.bounds.n_kept is None else spread(kept, self.bounds.n_kept)
 
     def _own(self, subset: int, chain: Chain) -> int:
