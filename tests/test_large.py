@@ -20,7 +20,7 @@ from einbound.plan.order import greedy_orders, linear_order, optimal_orders
 from einbound.plan.rules import Objective, Rules
 from einbound.plan.search import Budget, search
 from einbound.plan.tree import Tree
-from test_search import Metered
+from test_search import Clock, Metered
 from trees import random_network
 
 
@@ -52,7 +52,7 @@ def lattice(rows: int, columns: int, seed: int, largest: int = 4) -> Network:
 
 
 def planned(network: Network, budget: Budget, rules: Rules | None = None, **more: object) -> Found:
-    options = {"default_buffer_bytes": 1 << 16, **more}
+    options = {"default_buffer_bytes": 1 << 16, "effort": Effort(trials=1), **more}
     return search(network, 8, budget, FrameMeter(), rules=rules, **options)  # type: ignore[arg-type]
 
 
@@ -73,10 +73,11 @@ def best_global(network: Network, orders: tuple[Steps, ...], budget: Budget) -> 
 @pytest.mark.parametrize(("rows", "columns", "part"), [(2, 7, 2), (4, 4, 4)])
 def test_large_plans_cost_no_more_than_global_slicing(rows: int, columns: int, part: int) -> None:
     network = lattice(rows, columns, seed=rows + columns + part)
-    free = planned(network, Budget(None, None))
+    effort = Effort()
+    free = planned(network, Budget(None, None), effort=effort)
     budget = Budget(free.metered.space_bytes // part, None)
     orders = (*greedy_orders(network, 4), linear_order(network))
-    made, sliced = planned(network, budget), best_global(network, orders, budget)
+    made, sliced = planned(network, budget, effort=effort), best_global(network, orders, budget)
     if sliced is not None:
         assert made.fits
         assert made.metered.macs <= sliced
@@ -191,3 +192,12 @@ def test_same_input_same_large_plan() -> None:
     budget = Budget(planned(network, Budget(None, None)).metered.space_bytes // 8, None)
     first, again = (planned(network, budget, effort=effort) for _ in range(2))
     assert (first.tree, first.buffer_bytes) == (again.tree, again.buffer_bytes)
+
+
+def test_a_deadline_ends_a_search_and_is_told() -> None:
+    network = lattice(2, 7, seed=4)
+    budget = Budget(planned(network, Budget(None, None)).metered.space_bytes // 8, None)
+    hurried = Effort(deadline_seconds=0.5, clock=Clock())
+    calm = Effort(trials=1, deadline_seconds=1e9, clock=Clock())
+    assert not planned(network, budget, effort=hurried).proof.reproducible
+    assert planned(network, budget, effort=calm).proof.reproducible

@@ -407,13 +407,24 @@ class Clock:
         return self.now
 
 
-def test_a_deadline_ends_a_search_and_is_told() -> None:
-    network = batched_network()
-    budget = Budget(8_000, None)
-    hurried = found(network, budget, effort=Effort(deadline_seconds=0.5, clock=Clock()))
-    calm = found(network, budget, effort=Effort(deadline_seconds=1e9, clock=Clock()))
-    assert not hurried.proof.reproducible
-    assert calm.proof.reproducible
+def test_a_deadline_holds_for_few_operands_too() -> None:
+    network = network_of("pac,pbd,ijcd->ijab", dict.fromkeys("pabcdij", 12))
+    budget = budget_of(network, 8)
+    for objective in Objective:
+        rules = Rules(Grid.free(network), objective)
+        hurried = Effort(deadline_seconds=0.5, clock=Clock())
+        calm = Effort(deadline_seconds=1e9, clock=Clock())
+        first = found(network, budget, rules=rules, effort=hurried)
+        best = found(network, budget, rules=rules, effort=calm)
+        assert first.fits
+        assert best.proof.reproducible
+        assert best.metered.macs <= first.metered.macs
+
+
+def test_a_deadline_that_cuts_nothing_is_not_told() -> None:
+    network = network_of("pac,pbd,ijcd->ijab", dict.fromkeys("pabcdij", 6))
+    late = Effort(deadline_seconds=0.0, clock=Clock())
+    assert found(network, Budget(None, None), effort=late).proof.reproducible
 
 
 def test_a_seed_gives_the_same_plan_again() -> None:

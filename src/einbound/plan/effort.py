@@ -95,6 +95,34 @@ def _unfit(name: str, value: Any, expected: str) -> TypeError:
     )
 
 
+@dataclass(slots=True)
+class Deadline:
+    """When one search must end, and whether that cut anything.
+
+    Attributes:
+        clock: What tells seconds; None: there is no deadline.
+        end: The second at which to end.
+        has_cut: Something was left out, so that the outcome is not reproducible.
+    """
+
+    clock: Callable[[], float] | None = None
+    end: float = 0.0
+    has_cut: bool = False
+
+    @classmethod
+    def of(cls, effort: Effort) -> Deadline:
+        """The deadline of a search that begins now."""
+        if effort.deadline_seconds is None or effort.clock is None:
+            return cls()
+        return cls(effort.clock, effort.clock() + effort.deadline_seconds)
+
+    def cuts(self) -> bool:
+        """Whether it is too late for the next pass, which is then left out."""
+        if self.clock is not None and not self.has_cut:
+            self.has_cut = self.clock() >= self.end
+        return self.has_cut
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What a search can say about its plan.

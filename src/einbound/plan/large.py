@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from einbound.plan.descend import descend, rebuilt
-from einbound.plan.effort import Proof
+from einbound.plan.effort import Deadline, Proof
 from einbound.plan.frame import Frame
 from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request
 from einbound.plan.masks import Steps
@@ -35,7 +36,6 @@ class LargeSearch:
         frames: The orders, fewest multiply-adds first.
         ledger: The plans that were metered.
         tally: Counts the nests that were priced.
-        is_cut_short: Whether a deadline ended the search.
     """
 
     def __init__(self, request: Request, orders: Iterable[Steps], *, repair: bool) -> None:
@@ -45,12 +45,7 @@ class LargeSearch:
         self.frames.sort(key=lambda frame: frame.plain_macs)
         self.ledger = Ledger(request, request.limit)
         self.tally = Tally()
-        self.is_cut_short = False
         self._repair = repair
-        effort = request.effort
-        self._end = None
-        if effort.deadline_seconds is not None and effort.clock is not None:
-            self._end = effort.clock() + effort.deadline_seconds
 
     def found(self) -> Found:
         """The best plan, or the one that comes nearest."""
@@ -82,7 +77,7 @@ class LargeSearch:
         macs = frame.macs(nests)
         space = Task(Limit(0, None), LEAST_BUFFER_BYTES, self.tally).price(frame, nests).space
         peak_bytes = space.peak_bytes // 2
-        while peak_bytes and not self._is_late:
+        while peak_bytes and not self.request.deadline.cuts():
             task = Task(Limit(peak_bytes, None), LEAST_BUFFER_BYTES, self.tally)
             made = descend(frame, nests, task, _N_STEPS_PRICED // frame.n, macs + 1)
             if not made.fits(task) or made.price.macs > macs:
@@ -101,20 +96,14 @@ class LargeSearch:
         return Proof(
             modes=grid.admitted.bit_count(),
             outer_products=effort.outer_products,
-            reproducible=not self.is_cut_short,
         )
-
-    @property
-    def _is_late(self) -> bool:
-        clock = self.request.effort.clock
-        if self._end is not None and clock is not None and clock() >= self._end:
-            self.is_cut_short = True
-        return self.is_cut_short
 
     def _pass_over(self, buffer_bytes: int) -> None:
         """Searches all orders with one buffer size."""
         limit = self.request.limit
         for number in range(_N_RETRIES):
+            if number and self.request.deadline.cuts():
+                return
             task = Task(limit, buffer_bytes, self.tally)
             made = sorted(self._collect(task), key=lambda c: (c.over_bytes(task), *c.price.key))
             fitting = [candidate for candidate in made if candidate.fits(task)]
@@ -127,7 +116,7 @@ class LargeSearch:
                     break
             if not fitting:
                 return
-            if missing is None or missing <= 0 or (number and self._is_late):
+            if missing is None or missing <= 0:
                 return
             limit = limit.less(missing)
 
@@ -139,14 +128,14 @@ class LargeSearch:
             if fewest is not None and fewest <= _NEAR * self.frames[0].plain_macs:
                 return found
             n_priced = _N_STEPS_PRICED // start.frame.n
-            found.append(descend(start.frame, start.nests, task, n_priced, fewest))
-            if self._is_late:
+            if found and self.request.deadline.cuts():
                 return found
+            found.append(descend(start.frame, start.nests, task, n_priced, fewest))
         fitting = sorted((c for c in found if c.fits(task)), key=lambda c: c.price.key)
         for made in fitting[:_N_REBUILT]:
-            found.append(rebuilt(made, task, _N_STEPS_PRICED // made.frame.n))
-            if self._is_late:
+            if self.request.deadline.cuts():
                 break
+            found.append(rebuilt(made, task, _N_STEPS_PRICED // made.frame.n))
         return found
 
     def _starts(self, task: Task) -> Iterator[Start]:
@@ -168,6 +157,8 @@ def lowest_found(request: Request, orders: Iterable[Steps], *, repair: bool) -> 
     """
     peak_limited = request.budget.peak_bytes is not None
     nothing = Limit(0, None) if peak_limited else Limit(None, 0)
+    # No deadline: a limit is given up only after the whole search.
+    request = replace(request, deadline=Deadline())
     search = LargeSearch(request, orders, repair=repair)
     search.ledger = Ledger(request, nothing)
     for frame in search.frames:

@@ -9,7 +9,7 @@ from math import prod
 from typing import Protocol
 
 from einbound.expr.network import Network
-from einbound.plan.effort import Effort, Proof
+from einbound.plan.effort import Deadline, Effort, Proof
 from einbound.plan.gate import repeated_steps
 from einbound.plan.model import Count
 from einbound.plan.price import Limit
@@ -69,6 +69,7 @@ class Request:
         operand_bytes: Bytes of the operands.
         default_buffer_bytes: Largest buffer of an accumulation or a packed operand.
         headroom_bytes: Bytes of the budget that are better left free.
+        deadline: When to end; shared by all searches for this request.
     """
 
     network: Network
@@ -81,6 +82,7 @@ class Request:
     operand_bytes: int
     default_buffer_bytes: int
     headroom_bytes: int
+    deadline: Deadline
 
     @cached_property
     def limit(self) -> Limit:

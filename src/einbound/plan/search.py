@@ -11,7 +11,7 @@ from dataclasses import replace
 from einbound.expr.network import Network
 from einbound.plan import large, small
 from einbound.plan.bound import lower_bound
-from einbound.plan.effort import Effort, Proof
+from einbound.plan.effort import Deadline, Effort, Proof
 from einbound.plan.fallback import fallback, fallback_of_many
 from einbound.plan.ledger import Found, Ledger, Meter, Metered, Request, over_bytes
 from einbound.plan.masks import Steps
@@ -61,18 +61,28 @@ def search(
 
     Law: equal arguments give equal plans (tests/test_search.py::test_same_input_same_plan).
     """
+    tried = effort or Effort()
     request = Request(
         network,
         itemsize,
         budget,
         meter,
         rules or Rules.free(network),
-        effort or Effort(),
+        tried,
         effort is not None,
         operand_bytes,
         default_buffer_bytes,
         headroom_bytes,
+        Deadline.of(tried),
     )
+    found = _found(request, orders)
+    if request.deadline.has_cut:
+        found = replace(found, proof=replace(found.proof, reproducible=False))
+    return found
+
+
+def _found(request: Request, orders: tuple[Steps, ...] | None) -> Found:
+    network = request.network
     if len(network.inputs) == 1:
         return _alone(request)
     is_small = len(network.inputs) <= N_OPERANDS and len(network.extents) <= N_INDICES

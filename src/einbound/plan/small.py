@@ -90,6 +90,9 @@ class SmallSearch:
                 self._shrink(plain)
             return self._outcome()
         self._shrink(plain)
+        if ledger.best is not None and request.rules.objective is Objective.SPACE:
+            # One loop more may do what the best structures by the model do not.
+            improve(ledger)
         self._search()
         if ledger.best is None and not self.is_hopeless:
             self._rescue()
@@ -111,10 +114,14 @@ class SmallSearch:
 
     @property
     def is_fastest(self) -> bool:
-        """Whether a plan without loops keeps the limit with the largest buffers, room to spare."""
-        best = self.ledger.best
+        """Whether a plan without loops keeps the limit with the largest buffers, room to spare.
+
+        Where the lowest peak is asked for, loops may lower it.
+        """
+        best, objective = self.ledger.best, self.request.rules.objective
         return (
             best is not None
+            and objective is Objective.TIME
             and not best.tree.loops
             and best.buffer_bytes == self.request.default_buffer_bytes
             and (len(best.key) < 5 or not best.key[1] or self.request.rules.by_policy)
@@ -143,12 +150,16 @@ class SmallSearch:
         spare, limit = self.request.spare_bytes, self.request.limit
         for room in self._rooms():
             for left_free in (spare, 0) if spare else (0,):
+                if self._is_cut():
+                    return
                 trees = self.structures.alike(room.less(left_free), by_time=False)
                 self._try(trees, limit.less(left_free))
                 if self.is_settled:
                     self.exhausted = True
                     return
         for room in self._rooms():
+            if self._is_cut():
+                return
             least = self.structures.lowest(room.with_result, self.request.effort.states)
             if least.lower_bound_bytes <= room.n_bytes:
                 self.is_hopeless = False
@@ -164,6 +175,8 @@ class SmallSearch:
             n_states = min(n_states, _N_CLASS_STATES)
         alone = len(self._rooms()) == 1
         for number in range(_N_RETRIES):
+            if self._is_cut():
+                return
             drafts: Drafts = self.structures.drafts(room, n_states)
             if number == 0 and alone:
                 self.bound_macs = max(self.bound_macs, drafts.bound_macs)
@@ -177,6 +190,10 @@ class SmallSearch:
             if missing <= 0:
                 return
             room = room.less(missing)
+
+    def _is_cut(self) -> bool:
+        """Whether a deadline leaves out what comes next: something fits, and it is late."""
+        return self.ledger.best is not None and self.request.deadline.cuts()
 
     def _try(self, trees: Iterable[Tree], limit: Limit, *, slow: bool = False) -> int:
         """Refines and meters some structures; bytes that the nearest one lacked."""
@@ -250,6 +267,8 @@ class SmallSearch:
         by_time = self.request.rules.objective is Objective.TIME
         if best is None or not by_time or self.request.rules.grid.is_fixed:
             return
+        if best.seconds >= _BRISK_SECONDS and self._is_cut():
+            return
         n_more = max(len(self.request.network.inputs) - _N_CHEAP, 0)
         if best.seconds < _SLOW_SECONDS * 2**n_more:
             if best.seconds >= _BRISK_SECONDS and self.is_settled:
@@ -306,7 +325,7 @@ class SmallSearch:
     def _outcome(self) -> Found:
         rules = self.request.rules
         ties_count = rules.by_policy or rules.objective is Objective.SPACE
-        if ties_count and self.request.limit != Limit(None, None):
+        if ties_count and self.request.limit != Limit(None, None) and not self._is_cut():
             improve(self.ledger)
         best = self.ledger.best
         # A plan with refined widths, or without loops, may lie below what its class can do.
