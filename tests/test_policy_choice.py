@@ -311,3 +311,16 @@ class TestSelection:
                     LADDER, *arrays, policy=policy, objective=objective, tiles={"a": 3}
                 )
                 assert np.allclose(result, expected)
+
+    def test_the_lowest_peak_of_equal_macs_is_found_though_a_plan_without_loops_fits(self) -> None:
+        policy = eb.BatchPolicy(
+            is_batchable_contracted_index=lambda index: index.label == "b",
+            batch_target_size=lambda index: 4,
+            is_volatile_leaf=lambda operand: operand.number == 0,
+            persistent_only=True,
+            peak_threshold=13440,
+        )
+        shapes = ((12, 12), (12, 12, 8), (8, 12))
+        plan = eb.plan("ab,bac,db->a", *shapes, policy=policy, objective="space")
+        assert plan.macs == eb.plan("ab,bac,db->a", *shapes).macs
+        assert plan.peak_bytes <= 12704
