@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from einbound.plan.bound import lower_bound
 from einbound.plan.descend import descend, rebuilt
 from einbound.plan.effort import Deadline, Proof
 from einbound.plan.frame import Frame
@@ -58,12 +59,19 @@ class LargeSearch:
                 continue
             if ledger.best is None and frame is self.frames[0]:
                 ledger.confirm_fitting(Tree.plain(network, frame.steps), default)
-        if ledger.best is None and self.request.rules.grid.admitted:
+        if ledger.best is None and self.request.rules.grid.admitted and not self._is_hopeless:
             self._pass_over(default)
             if ledger.best is None and default > _SMALL_BUFFER_BYTES:
                 self._pass_over(_SMALL_BUFFER_BYTES)
         ledger.enlarge(default)
         return ledger.found(self._proof(), self.tally.n_priced)
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether the limit is below what every plan holds."""
+        peak_bytes = self.request.limit.peak_bytes
+        least_bytes = lower_bound(self.request.network, self.request.itemsize)
+        return peak_bytes is not None and peak_bytes < least_bytes
 
     def thriftier(self, found: Found) -> Found:
         """The plan of the lowest peak that is found at no more multiply-adds.
