@@ -324,3 +324,17 @@ class TestSelection:
         plan = eb.plan("ab,bac,db->a", *shapes, policy=policy, objective="space")
         assert plan.macs == eb.plan("ab,bac,db->a", *shapes).macs
         assert plan.peak_bytes <= 12704
+
+
+@pytest.mark.parametrize("objective", ["time", "space"])
+def test_where_no_loop_is_admitted_other_orders_are_tried(objective: str) -> None:
+    plan = eb.plan(
+        *("abc,b,ca->ab", (8, 3, 4), (3,), (4, 8)),
+        policy=eb.BatchPolicy(peak_threshold=1e9),
+        objective=objective,
+        volatile=[0],
+        iterations=5,
+        memory_limit=1432,
+    )
+    assert plan.loops == ()
+    assert plan.peak_bytes <= 1432

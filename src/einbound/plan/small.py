@@ -83,8 +83,7 @@ class SmallSearch:
         for tree in plain:
             ledger.confirm(tree, request.default_buffer_bytes)
         self.bound_macs = min(made.macs for made in ledger.plans.values())
-        is_open = request.limit != Limit(None, None) and bool(request.rules.grid.admitted)
-        if self.is_fastest or not is_open:
+        if self.is_fastest or request.limit == Limit(None, None):
             self.exhausted = True
             if ledger.best is None:
                 self._shrink(plain)
