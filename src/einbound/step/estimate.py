@@ -90,7 +90,7 @@ def _matmul_seconds(widths: Widths, fixed: frozenset[int]) -> float:
         k,
         moved=sum(widths.size(pair.carried[side]) for side in (A, B, C)),
         along_sums=not (is_row or is_column),
-        distant_rows=sum(_distant_rows(widths, side) for side in fixed & {A, B}),
+        distant_rows=sum(_distant_rows(widths, side) for side in fixed),
     )
 
 
@@ -112,7 +112,7 @@ def _is_turned(widths: Widths, fixed: frozenset[int]) -> bool:
 
 
 def _distant_rows(widths: Widths, side: int) -> int:
-    """Rows of one matrix of an operand, or its columns, that start far from each other."""
+    """Rows of one matrix of an array, or its columns, that start far from each other."""
     rows = 1
     for run in widths.form.matrix(side):
         if run and abs(widths.pair.axes[run[-1]].strides[side]) >= pricing.DISTANT_BYTES:

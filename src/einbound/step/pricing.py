@@ -66,10 +66,6 @@ GEMV_VECTOR_SECONDS = 1.2e-9
 SMALL_MACS = 10**6
 SMALL_TYPES = "fd"
 IN_PLACE_GAIN = 1.12
-#: The operand along whose rows vectors lie is read again for every few rows of the other: 27x48x256
-#: runs at 54e9, 27x100x256 at 40e9. Bytes that the first-level cache keeps of it in effect.
-NEAR_OPERAND_BYTES = 96 * 1024
-FAR_IN_PLACE_GAIN = 0.85
 PANEL_SECONDS = {"f": 0.15e-9, "d": 0.25e-9, "F": 0.2e-9, "D": 0.3e-9}
 PANELS_SECONDS = 30e-9
 #: Where both operands lie along the summed axis, it does so for at least so many terms and at most
@@ -82,7 +78,7 @@ DOT_GAIN = 0.85
 VECTOR_BYTES = 64
 SPARE_ROWS, SPARE_VECTOR, SPARE_TERMS = 2, 0.4, 4
 SPARE_DOT_ROWS, SPARE_DOT_TERMS = 1, 8
-#: Per row of an operand matrix that starts half a page or more after the one before: 240 rows of 22
+#: Per row of a matrix that starts half a page or more after the one before: 240 rows of 22
 #: or 64 doubles, 32 KiB and 8 KiB apart, took 5 to 10 ns each, 1024 of 8 doubles, 2 KiB apart, 17.
 #: Where they are multiplied in place, as 320 rows of 90 doubles 64 KiB apart, it is more.
 DISTANT_ROW_SECONDS = 5e-9
@@ -122,7 +118,7 @@ def matmul_seconds(
         moved: Elements of the three arrays, each counted once.
         along_sums: Whether the operands are contiguous along the summed axis; a vector beside a
             matrix does not matter.
-        distant_rows: Rows of one operand matrix or both that lie far apart.
+        distant_rows: Rows of the three matrices that lie far from the one before.
     """
     macs = m * n * k
     if kernel is Kernel.GEMM:
@@ -157,10 +153,9 @@ def _gemm_seconds(
     if along_sums:
         filled = (m + SPARE_DOT_ROWS) * (n + SPARE_DOT_ROWS) * (k + SPARE_DOT_TERMS)
         return filled / (rate * DOT_GAIN)
-    rate *= IN_PLACE_GAIN if k * n * dtype.itemsize <= NEAR_OPERAND_BYTES else FAR_IN_PLACE_GAIN
     lanes = VECTOR_BYTES // dtype.itemsize
     columns = _rounded(n, lanes) + SPARE_VECTOR * lanes
-    return (m + SPARE_ROWS) * columns * (k + SPARE_TERMS) / rate
+    return (m + SPARE_ROWS) * columns * (k + SPARE_TERMS) / (rate * IN_PLACE_GAIN)
 
 
 def _streamed(seconds: float, n_bytes: int, in_place: bool) -> float:
