@@ -522,3 +522,17 @@ def test_the_real_meter_decides_which_short_nest_has_fewest_macs(
 ) -> None:
     shapes = [tuple(sizes[i] for i in term) for term in text.split("->")[0].split(",")]
     assert einbound.plan(text, *shapes, workspace_limit=limit).macs <= macs
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "limits"),
+    [
+        ("eb,ba,ef,af,cda->f", ((16, 8), (8, 2), (16, 8), (2, 8), (1, 24, 2)), (2818, 2832)),
+        ("cb,bc,abc->a", ((5, 12), (12, 5), (24, 12, 5)), (12704, 12726)),
+    ],
+)
+def test_more_bytes_never_cost_more_macs_where_buffers_matter(
+    text: str, shapes: tuple[tuple[int, ...], ...], limits: tuple[int, int]
+) -> None:
+    less, more = (einbound.plan(text, *shapes, memory_limit=limit).macs for limit in limits)
+    assert more <= less

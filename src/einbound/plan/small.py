@@ -186,6 +186,10 @@ class SmallSearch:
                 drafts = self.structures.drafts(room, n_states, temporary)
                 if drafts.trees:
                     missing = self._try(list(drafts.trees), request.limit)
+                for tree in drafts.trees if missing > 0 else ():
+                    # As it is, in case wider slices left too little beside them.
+                    over = self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES).over_bytes
+                    missing = min(missing, over)
             if missing <= 0:
                 return
             room = room.less(missing)
