@@ -69,3 +69,23 @@ def test_a_plan_near_the_least_is_returned() -> None:
         eb.plan(text, *shapes, memory_limit=1)
     smallest = info.value.smallest_bytes
     assert eb.plan(text, *shapes, memory_limit=smallest).peak_bytes <= smallest
+
+
+@pytest.mark.parametrize("name", ["memory_limit", "workspace_limit"])
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("eb,ba,ef,af,cda->f", ((16, 8), (8, 2), (16, 8), (2, 8), (1, 24, 2))),
+        ("ce,baed,ah,d,->bcaeh", ((5, 24), (3, 1, 24, 16), (1, 24), (16,), ())),
+        ("cd,bac,cb,a,a->c", ((4, 16), (12, 1, 4), (4, 12), (1,), (1,))),
+    ],
+)
+def test_one_byte_below_the_smallest_is_refused(
+    name: str, text: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    with pytest.raises(einbound.BudgetError) as info:
+        einbound.plan(text, *shapes, **{name: 0})  # type: ignore[arg-type]
+    smallest = info.value.smallest_bytes
+    with pytest.raises(einbound.BudgetError):
+        einbound.plan(text, *shapes, **{name: smallest - 1})  # type: ignore[arg-type]
+    assert einbound.plan(text, *shapes, **{name: smallest}).fits  # type: ignore[arg-type]

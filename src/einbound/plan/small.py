@@ -397,14 +397,14 @@ def lowest_found(request: Request, order: Steps | None) -> Found:
 
 
 def _settled(request: Request, order: Steps | None, found: Found, *, with_result: bool) -> Found:
-    """The plan that a search within the smallest peak returns, if that is still smaller."""
+    """The plan that a search one byte below the smallest peak finds, if there is one."""
     for _ in range(_N_LOWERED):
         counts = found.metered
         peak, workspace = counts.space_bytes, counts.workspace_bytes
-        used = Limit(peak, None) if with_result else Limit(None, workspace)
+        lower = Limit(peak - 1, None) if with_result else Limit(None, workspace - 1)
         rules = replace(request.rules, threshold_bytes=None)
-        again = SmallSearch(replace(request, budget=used, rules=rules), order).found()
-        if over_bytes(again.metered, used.less(1)) > 0:
+        again = SmallSearch(replace(request, budget=lower, rules=rules), order).found()
+        if over_bytes(again.metered, lower) > 0:
             break
         found = again
     return found
