@@ -83,9 +83,9 @@ def test_a_plan_near_the_least_is_returned() -> None:
 def test_one_byte_below_the_smallest_is_refused(
     name: str, text: str, shapes: tuple[tuple[int, ...], ...]
 ) -> None:
-    with pytest.raises(einbound.BudgetError) as info:
-        einbound.plan(text, *shapes, **{name: 0})  # type: ignore[arg-type]
+    with pytest.raises(eb.BudgetError) as info:
+        eb.plan(text, *shapes, **{name: 0})  # type: ignore[arg-type]
     smallest = info.value.smallest_bytes
-    with pytest.raises(einbound.BudgetError):
-        einbound.plan(text, *shapes, **{name: smallest - 1})  # type: ignore[arg-type]
-    assert einbound.plan(text, *shapes, **{name: smallest}).fits  # type: ignore[arg-type]
+    with pytest.raises(eb.BudgetError):
+        eb.plan(text, *shapes, **{name: smallest - 1})  # type: ignore[arg-type]
+    assert eb.plan(text, *shapes, **{name: smallest}).fits  # type: ignore[arg-type]
