@@ -23,6 +23,8 @@ LEAST_BUFFER_BYTES = 64
 _BUFFER_STEP = 4
 #: Part of the room beside the result that may stay free: narrow slices cost more than a tight fit.
 _HEADROOM_SHARE = 8
+#: Part of the peak, operands included, that buffers may add where low peaks are wanted.
+_BUFFER_SHARE = 64
 #: Plans whose predicted seconds differ by less than this factor count as equally fast.
 _SAME_SECONDS = 1.02
 
@@ -240,18 +242,23 @@ class Ledger:
         if self.best is None:
             return self.nearest is None or over < self.nearest.over_bytes
         macs = self.request.weighted_macs(tree, count.macs)
-        return over <= 0 and self._key(tree, least, macs, 0.0) < self.best.key
+        # Seconds come last, and nothing is known of them yet.
+        return over <= 0 and self._key(tree, least, macs, 0.0)[:-1] < self.best.key[:-1]
 
     def _key(self, tree: Tree, counts: Metered, macs: int, seconds: float) -> tuple[float, ...]:
         rules, space = self.request.rules, counts.space_bytes
-        if self.lowest:
-            return space, macs, seconds
-        if rules.objective is Objective.SPACE:
-            return macs, space, seconds
-        if rules.by_policy:
+        if self.lowest or rules.by_policy or rules.objective is Objective.SPACE:
+            values = Count(tree, self.request.itemsize).peak_bytes
+            # Buffers of a few bytes save next to nothing and take a hundred times as long.
+            whole = self.request.operand_bytes + values
+            charged = max(values, space - whole // _BUFFER_SHARE)
+            if self.lowest:
+                return charged, macs, seconds
+            if rules.objective is Objective.SPACE:
+                return macs, charged, seconds
             # Widths that the policy leaves open are no reason for a slow plan.
             rough = 0.0 if rules.grid.is_fixed else seconds
-            return macs, sum(map(len, tree.opens)), rough, space, seconds
+            return macs, sum(map(len, tree.opens)), rough, values, seconds
         tight = over_bytes(counts, self.limit.less(self.request.spare_bytes)) > 0
         return macs, tight, seconds, counts.calls, space
 
@@ -288,12 +295,12 @@ class Ledger:
             )
             if given is not None
         ]
-        return max(min(left), 0)
+        return max(min(left, default=self.request.default_buffer_bytes), 0)
 
     def enlarge(self, most_bytes: int) -> None:
         """Meters the best plan with larger buffers, as long as they fit and change something."""
         best = self.best
-        if best is None or self.lowest or self.request.rules.objective is Objective.SPACE:
+        if best is None:
             return
         if self._is_enough(self.confirm(best.tree, most_bytes)):
             return

@@ -27,6 +27,13 @@ def improve(ledger: Ledger) -> None:
     Args:
         ledger: The plans so far. If none fits, it is the nearest one that is improved.
     """
+    climb(ledger)
+    # What was metered with the least buffers may have larger ones.
+    ledger.enlarge(ledger.request.default_buffer_bytes)
+
+
+def climb(ledger: Ledger) -> None:
+    """Meter the neighbours of the best plan, and of every better one that is met."""
     rules, budget = ledger.request.rules, len(ledger.plans) + _N_METERED
     start, seen = ledger.best or ledger.nearest, None
     while start is not None and start is not seen:

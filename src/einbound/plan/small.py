@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from einbound.plan.effort import Proof
 from einbound.plan.frame import Frame
@@ -36,7 +37,7 @@ _BRISK_SECONDS = 2e-3
 _STATES_PER_SECOND = 2_000
 _LEAST_STATES, _MOST_STATES = 300, 8_000
 #: States of the class that are explored where the caller asked for no effort.
-_N_CLASS_STATES = 12_000
+_N_CLASS_STATES = 30_000
 #: Plans that are metered of one batch.
 _N_METERED, _N_METERED_SLOW = 2, 12
 #: Structures whose widths are chosen with care.
@@ -111,6 +112,12 @@ class SmallSearch:
             if fits and (workspace is None or values - result <= workspace):
                 ledger.confirm_fitting(tree, request.default_buffer_bytes)
 
+    @cached_property
+    def _simple(self) -> Structures:
+        """Where plans of few loops come from: their buffers may be smaller."""
+        rules = replace(self.request.rules, objective=Objective.TIME)
+        return Structures(replace(self.request, rules=rules), self.structures.order)
+
     @property
     def is_fastest(self) -> bool:
         """Whether a plan without loops keeps the limit with the largest buffers, room to spare.
@@ -153,6 +160,8 @@ class SmallSearch:
                     return
                 trees = self.structures.alike(room.less(left_free), by_time=False)
                 self._try(trees, limit.less(left_free))
+                if not self.is_settled and self.request.rules.objective is Objective.SPACE:
+                    self._try(self._simple.alike(room, by_time=False), limit)
                 if self.is_settled:
                     self.exhausted = True
                     return
