@@ -3,11 +3,11 @@
 Write an einsum, say how much memory there is, and get the answer without passing that limit.
 """
 
-from einbound.api.curve import BudgetCurve, budget_curve
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from einbound.api.einsum import einsum
-from einbound.api.optimizer import Optimizer
 from einbound.api.plan import Plan, plan
-from einbound.api.staircase import BudgetPoint
 from einbound.errors import (
     BackendError,
     BudgetError,
@@ -27,6 +27,11 @@ from einbound.plan.effort import Effort, Proof
 from einbound.plan.policy import BatchPolicy, BatchScheduler
 from einbound.plan.rules import Objective
 from einbound.plan.tree import Combine, Loop, Role
+
+if TYPE_CHECKING:
+    from einbound.api.curve import BudgetCurve, budget_curve
+    from einbound.api.optimizer import Optimizer
+    from einbound.api.staircase import BudgetPoint
 
 __version__ = "0.1.0"
 
@@ -62,3 +67,24 @@ __all__ = [
     "einsum",
     "plan",
 ]
+
+#: Names that few programs use: their modules are imported at first use, for a quick start.
+_LATER = {
+    "BudgetCurve": "einbound.api.curve",
+    "BudgetPoint": "einbound.api.staircase",
+    "Optimizer": "einbound.api.optimizer",
+    "budget_curve": "einbound.api.curve",
+}
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from the module that defines it."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
