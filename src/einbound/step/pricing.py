@@ -120,19 +120,18 @@ def matmul_seconds(
             matrix does not matter.
         distant_rows: Rows of the three matrices that lie far from the one before.
     """
-    macs = m * n * k
-    if kernel is Kernel.GEMM:
-        n_bytes, in_place = moved * dtype.itemsize, _runs_in_place(dtype, m, n, k, along_sums)
-        each = _gemm_seconds(dtype, m, n, k, along_sums, in_place)
-        each += distant_rows * (DISTANT_IN_PLACE_SECONDS if in_place else DISTANT_ROW_SECONDS)
-        return CALL_SECONDS + _streamed(items * (ITEM_SECONDS + each), n_bytes, in_place)
+    macs, n_bytes, in_place = m * n * k, moved * dtype.itemsize, True
     if kernel is Kernel.LOOP:
         rate = BLAS_LOOP_RATE if dtype.char in GEMM_RATE else loop_rate(dtype)
-        each = macs / rate
+        return CALL_SECONDS + items * (ITEM_SECONDS + macs / rate)
+    if kernel is Kernel.GEMM:
+        in_place = _runs_in_place(dtype, m, n, k, along_sums)
+        each = _gemm_seconds(dtype, m, n, k, along_sums, in_place)
     else:
         vectors = m * n if along_sums else k
         each = macs / GEMV_RATE[dtype.char] + vectors * GEMV_VECTOR_SECONDS
-    return CALL_SECONDS + items * (ITEM_SECONDS + each)
+    each += distant_rows * (DISTANT_IN_PLACE_SECONDS if in_place else DISTANT_ROW_SECONDS)
+    return CALL_SECONDS + _streamed(items * (ITEM_SECONDS + each), n_bytes, in_place)
 
 
 def _runs_in_place(dtype: np.dtype, m: int, n: int, k: int, along_sums: bool) -> bool:
