@@ -1,4 +1,4 @@
-"""Table 6: is the curve of budgets exact, and what does the planner's class lose against it?
+"""Table 7: is the curve of budgets exact, and what does the planner's class lose against it?
 
 Part a compares it with every program of small networks, each run trip by trip; part b with an
 independent enumeration that puts programs together, itself checked in part a; part c with programs
@@ -212,7 +212,7 @@ def table(data: dict[str, Any]) -> str:
     wrong = sum(not row["equal"] for row in rows)
     return "\n\n".join(
         (
-            "# Table 6: exact curves",
+            "# Table 7: exact curves",
             machine.line(data["machine"]),
             "Random networks, extents 4 to 24, hyper-indices, outer products and operands that are "
             "summed alone included; some indices are cut into 2 to 4 slices. "
