@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from einbound.plan import large, small
 from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request, over_bytes
+from einbound.plan.lowest import lowest_found
 from einbound.plan.masks import Steps
 from einbound.plan.neighbours import improve
 from einbound.plan.price import Limit
@@ -23,7 +24,7 @@ def fallback(request: Request, order: Steps | None) -> Found:
     freed = replace(request, rules=replace(request.rules, threshold_bytes=None))
     if request.rules.objective is Objective.SPACE:
         lowest = replace(freed, budget=Limit(0, None))
-        found = small.lowest_found(lowest, order)
+        found = lowest_found(lowest, order)
         ledger = Ledger(freed, freed.limit, lowest=True)
         ledger.confirm(found.tree, found.buffer_bytes)
         improve(ledger)

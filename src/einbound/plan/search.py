@@ -14,6 +14,7 @@ from einbound.plan.bound import lower_bound
 from einbound.plan.effort import Deadline, Effort, Proof
 from einbound.plan.fallback import fallback, fallback_of_many
 from einbound.plan.ledger import Found, Ledger, Meter, Metered, Request, over_bytes
+from einbound.plan.lowest import lowest_found
 from einbound.plan.masks import Steps
 from einbound.plan.order import greedy_orders, linear_order
 from einbound.plan.price import Limit
@@ -109,7 +110,7 @@ def _of_few(request: Request, order: Steps | None) -> Found:
             return found
     if not request.rules.grid.admitted:
         return found
-    lowest = small.lowest_found(request, order)
+    lowest = lowest_found(request, order)
     return replace(lowest, fits=over_bytes(lowest.metered, request.budget) <= 0)
 
 

@@ -8,13 +8,13 @@ from functools import cached_property
 
 from einbound.plan.effort import Proof
 from einbound.plan.frame import Frame
+from einbound.plan.least import least_trees
 from einbound.plan.ledger import (
     LEAST_BUFFER_BYTES,
     Confirmed,
     Found,
     Ledger,
     Request,
-    over_bytes,
     power_below,
 )
 from einbound.plan.masks import Steps, Terms, order_macs
@@ -352,72 +352,3 @@ class SmallSearch:
             states=self.structures.n_states,
         )
         return self.ledger.found(proof, self.tally.n_priced + self.structures.n_states)
-
-
-def least_trees(structures: Structures, limit: Limit, n_states: int) -> tuple[Tree, ...]:
-    """The structures that need the fewest bytes, with and without the result as limited."""
-    trees = list(structures.finest())
-    network = structures.request.network
-    is_tiny = len(network.inputs) <= _N_PRICED[0] and len(network.extents) <= _N_PRICED[1]
-    for given, with_result in ((limit.peak_bytes, True), (limit.workspace_bytes, False)):
-        if given is not None:
-            least = structures.lowest(with_result, n_states)
-            trees.append(least.found.tree)
-            if is_tiny:
-                temporary = contribution(structures.request, LEAST_BUFFER_BYTES)
-                priced = structures.lowest(with_result, _N_STATES_NEAR_LEAST, temporary)
-                trees.append(priced.found.tree)
-            for more in _LEAST_STEPS:
-                room = Room(least.found.peak_bytes + more, with_result)
-                trees += structures.alike(room, by_time=False)
-                if is_tiny:
-                    trees += structures.drafts(room, _N_STATES_NEAR_LEAST).trees
-    return tuple(dict.fromkeys(trees))
-
-
-#: Bytes above the least at which more structures are looked for: temporaries may need less there.
-_LEAST_STEPS = (0, 64)
-_N_STATES_NEAR_LEAST = 500
-#: Operands and indices up to which small temporaries matter near the least bytes.
-_N_PRICED = (4, 5)
-
-
-def lowest_found(request: Request, order: Steps | None) -> Found:
-    """The plan of the smallest peak that is found, and the bytes that every plan needs."""
-    structures = Structures(request, order)
-    limit = request.budget
-    results, bounds = [], {}
-    for name, given, with_result in (
-        ("peak_bytes", limit.peak_bytes, True),
-        ("workspace_bytes", limit.workspace_bytes, False),
-    ):
-        if given is None:
-            continue
-        least = structures.lowest(with_result, request.effort.states)
-        bounds[name] = least.lower_bound_bytes
-        asked = Limit(0, None) if with_result else Limit(None, 0)
-        ledger = Ledger(request, asked)
-        for tree in least_trees(structures, asked, request.effort.states):
-            ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
-        found = ledger.found(Proof(states=structures.n_states))
-        results.append(_settled(request, order, found, with_result=with_result))
-    chosen = results[0] if len(results) == 1 else max(results, key=lambda one: one.fits)
-    return replace(chosen, least=Limit(bounds.get("peak_bytes"), bounds.get("workspace_bytes")))
-
-
-def _settled(request: Request, order: Steps | None, found: Found, *, with_result: bool) -> Found:
-    """The plan that a search one byte below the smallest peak finds, if there is one."""
-    for _ in range(_N_LOWERED):
-        counts = found.metered
-        peak, workspace = counts.space_bytes, counts.workspace_bytes
-        lower = Limit(peak - 1, None) if with_result else Limit(None, workspace - 1)
-        rules = replace(request.rules, threshold_bytes=None)
-        again = SmallSearch(replace(request, budget=lower, rules=rules), order).found()
-        if over_bytes(again.metered, lower) > 0:
-            break
-        found = again
-    return found
-
-
-#: How often the smallest peak is asked to be smaller still.
-_N_LOWERED = 4
