@@ -19,6 +19,7 @@ from einbound.plan.order import N_EXACT, first_order
 from einbound.plan.rules import Objective
 from einbound.plan.search import Budget, search
 from einbound.plan.tree import Tree, steps_from_path
+from einbound.report.reasons import Weight
 from einbound.run.executable import Executable, Job, compile_tree
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
@@ -57,15 +58,15 @@ class Made:
         return self.keeps_limits and self.keeps_threshold
 
     @property
-    def weighed(self) -> Weighed:
+    def weighed(self) -> Weight:
         """Multiply-adds apart, by whether they are done again in every evaluation."""
         rules, ready = self.setting.rules, self.executable
         steps = ready.metered.steps
         if rules is None or not rules.volatile:
-            return Weighed(ready.metered.macs, 0, 1 if rules is None else rules.iterations)
+            return Weight(ready.metered.macs, 0, 1 if rules is None else rules.iterations)
         repeated = repeated_steps(ready.tree, rules.volatile)
         each = sum(count.macs for step, count in steps.items() if repeated[step])
-        return Weighed(ready.metered.macs - each, each, rules.iterations)
+        return Weight(ready.metered.macs - each, each, rules.iterations)
 
     @property
     def proven(self) -> bool:
@@ -86,26 +87,6 @@ class Made:
     def peak_bytes(self) -> int:
         """Most bytes of arrays alive at once, operands included."""
         return self.setting.operand_bytes + self.executable.metered.space_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """Multiply-adds of one evaluation, by whether the next one repeats them.
-
-    Attributes:
-        once_macs: Of what is done once and kept.
-        each_macs: Of what every evaluation repeats.
-        iterations: Evaluations in all.
-    """
-
-    once_macs: int
-    each_macs: int
-    iterations: int
-
-    @property
-    def macs(self) -> int:
-        """Multiply-adds of all evaluations, which order and loops are chosen for."""
-        return self.once_macs + self.iterations * self.each_macs
 
 
 @lru_cache(maxsize=N_PLANS_KEPT)
