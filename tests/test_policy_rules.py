@@ -332,3 +332,11 @@ def test_the_most_evaluations_that_can_be_weighed_are_planned() -> None:
     shapes = (64, 256), (256, 256), (256, 64)
     plan = eb.plan("ij,jk,kl->il", *shapes, volatile=[0], iterations=10**6, workspace_limit=10_000)
     assert plan.fits
+
+
+def test_a_plan_deeper_than_its_class_is_not_proven() -> None:
+    shapes = (60, 20, 20), (60, 20, 20), (6, 6, 20, 20)
+    effort = eb.Effort(depth=0)
+    plan = eb.plan("Pac,Pbd,ijcd->ijab", *shapes, memory_limit=700_000, optimize=effort)
+    assert plan.loops
+    assert not plan.proof.exhausted

@@ -342,6 +342,10 @@ class SmallSearch:
         best = self.ledger.best
         # A plan with refined widths, or without loops, may lie below what its class can do.
         bound = self.bound_macs if best is None else min(self.bound_macs, best.macs)
+        depth = self.request.effort.depth
+        if best is not None and depth is not None:
+            # Of a plan outside the class, as a last resort may be, the class proves nothing.
+            self.exhausted &= max(map(len, best.tree.inside)) <= depth
         proof = Proof(
             depth=self.request.effort.depth,
             widths=self.structures.widths,
