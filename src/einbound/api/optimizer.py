@@ -240,7 +240,6 @@ def _refusal(limits: Limits, held: Held, found: Candidate, kind: str) -> BudgetE
         limit_bytes=limit,
         smallest_bytes=needed,
         lower_bound_bytes=bound,
-        certified=bound > limit,
         culprit=culprit,
         culprit_bytes=culprit_bytes,
     )
