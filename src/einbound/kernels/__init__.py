@@ -1,0 +1,1 @@
+"""Matrix products as decisions, judged before anything is built."""
