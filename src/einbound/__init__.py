@@ -29,6 +29,7 @@ from einbound.plan.rules import Objective
 from einbound.plan.tree import Combine, Loop, Role
 
 if TYPE_CHECKING:
+    from einbound import kernels, space
     from einbound.api.curve import BudgetCurve, budget_curve
     from einbound.api.optimizer import Optimizer
     from einbound.api.staircase import BudgetPoint
@@ -65,7 +66,9 @@ __all__ = [
     "__version__",
     "budget_curve",
     "einsum",
+    "kernels",
     "plan",
+    "space",
 ]
 
 #: Names that few programs use: their modules are imported at first use, for a quick start.
@@ -75,10 +78,14 @@ _LATER = {
     "Optimizer": "einbound.api.optimizer",
     "budget_curve": "einbound.api.curve",
 }
+#: Subpackages that are public and imported at first use.
+_PARTS = ("kernels", "space")
 
 
 def __getattr__(name: str) -> object:
     """The public name, from the module that defines it."""
+    if name in _PARTS:
+        return import_module(f"einbound.{name}")
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(_LATER[name]), name)
