@@ -57,6 +57,18 @@ class PolicyError(EinboundError, ValueError):
     """A field of a batch policy, or what one of its functions says, makes no sense."""
 
 
+class MachineError(EinboundError, ValueError):
+    """A description of a processor, or a record of measurements, makes no sense."""
+
+
+class KernelError(EinboundError, ValueError):
+    """A matrix product or a decision about its kernel makes no sense; the message says which."""
+
+
+class SpaceError(EinboundError, ValueError):
+    """A tree of decisions, a search of it or a record of one makes no sense; the message says why."""
+
+
 class BudgetError(EinboundError, ValueError):
     """No plan that was found stays within the limit.
 
