@@ -1,0 +1,85 @@
+"""How a forest runs: its productions in order, some of them together inside loops.
+
+The loops of single productions are in their trees. A loop here is common to several productions,
+so that a value may live for one trip only. Records; where they come from is in `planner`, what
+they become in `lower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from einbound.forest.forest import Forest
+from einbound.plan.tree import Tree
+
+
+@dataclass(frozen=True)
+class Member:
+    """One production, with the plan of what it does inside the loops around it.
+
+    Attributes:
+        production: Its number.
+        tree: The plan of its network in which every index that a loop around it cuts is as wide as
+            the widest trip.
+    """
+
+    production: int
+    tree: Tree
+
+
+@dataclass(frozen=True)
+class Together:
+    """One loop around several productions.
+
+    A value made inside whose axis the loop cuts lives for one trip if all its readers are inside
+    too; else its trips are scattered. A value that a production sums over the loop's index is
+    complete only behind the loop, and nothing inside reads it.
+
+    Attributes:
+        number: The loop's identity in the forest.
+        label: What the index is called in reports.
+        extent: Elements of the index.
+        width: Elements of the widest trip.
+        edges: As in `Cut`: where trips start, and the extent, if they are not all of `width`.
+        cuts: Pairs (production, index of its network that is cut); a production inside the loop
+            that is not named does not depend on it and runs in the first trip only.
+        body: What a trip does.
+    """
+
+    number: int
+    label: str
+    extent: int
+    width: int
+    edges: tuple[int, ...]
+    cuts: tuple[tuple[int, int], ...]
+    body: Block
+
+
+Item: TypeAlias = Member | Together
+Block: TypeAlias = tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class ForestPlan:
+    """A forest with everything decided.
+
+    Attributes:
+        forest: What is computed. Values that a placement computes in line are gone from it.
+        block: What runs, in order.
+        kept: Values that stay alive from one evaluation to the next.
+    """
+
+    forest: Forest
+    block: Block
+    kept: frozenset[int] = frozenset()
+
+
+def members(block: Block) -> Iterator[Member]:
+    """All productions of a block, in order."""
+    for item in block:
+        if isinstance(item, Member):
+            yield item
+        else:
+            yield from members(item.body)
