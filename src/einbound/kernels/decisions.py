@@ -5,206 +5,245 @@ A decision is identified by its data alone; `level` and `label` are derived from
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+
+from einbound.errors import KernelError
+from einbound.kernels.geometry import (
+    CpuBlocktile,
+    CpuPacked,
+    GeometryChoice,
+    GpuBlocktile,
+    GpuMma,
+    Lattice,
+    require_sizes,
+)
+from einbound.kernels.kinds import (
+    Axis,
+    BatchKind,
+    FormKind,
+    FusionKind,
+    PackingKind,
+    PipelineKind,
+    RolesKind,
+    ShapeKind,
+    TwinKind,
+    chosen,
+)
+from einbound.kernels.ordered import AbstractOrdered
+from einbound.kernels.words import (
+    Batch,
+    Fusion,
+    Packing,
+    PackingShape,
+    Pipeline,
+    Roles,
+    TensorizedForm,
+)
+
+__all__ = [
+    "Axis",
+    "Batch",
+    "BatchKind",
+    "CpuBlocktile",
+    "CpuPacked",
+    "Decision",
+    "FormKind",
+    "Fusion",
+    "FusionKind",
+    "Geometry",
+    "GeometryChoice",
+    "GpuBlocktile",
+    "GpuMma",
+    "IndexOrder",
+    "Lattice",
+    "LatticeBox",
+    "Packing",
+    "PackingKind",
+    "PackingShape",
+    "Pipeline",
+    "PipelineKind",
+    "RegisterTile",
+    "Roles",
+    "RolesKind",
+    "RowBlock",
+    "ShapeKind",
+    "TensorizedForm",
+    "Twin",
+    "TwinKind",
+    "render_path",
+]
 
 
-class FusionKind(StrEnum):
-    """Whether an elementwise tail is computed in the kernel."""
+@dataclass(frozen=True, slots=True)
+class IndexOrder(AbstractOrdered):
+    """How the loops of the contracted group are nested.
 
-    UNFUSED = "unfused"
-    FUSED = "fused"
+    Attributes:
+        order: Places in (`outer_k`..., `k`), outermost first; the last one is blocked.
+    """
 
+    rank: ClassVar[int] = 1
+    level: ClassVar[str] = "index-order"
+    order: tuple[int, ...]
 
-class PipelineKind(StrEnum):
-    """Which composed pipeline."""
+    def __post_init__(self) -> None:
+        if sorted(self.order) != list(range(len(self.order))):
+            raise KernelError(
+                f"IndexOrder is {self.order!r}; expected every place from 0 to one below their "
+                "number once"
+            )
 
-    BLOCKTILE = "blocktile"
-    TENSORIZED = "tensorized"
-
-
-class BatchKind(StrEnum):
-    """Where batch loops run on a GPU."""
-
-    SERIAL = "serial"
-    GRID = "grid"
-
-
-class PackingKind(StrEnum):
-    """When the CPU blocktile pipeline packs."""
-
-    IN_KERNEL = "in_kernel"
-    HOISTED = "hoisted"
+    @property
+    def label(self) -> str:
+        """The places."""
+        return " ".join(f"k{place}" for place in self.order)
 
 
-class FormKind(StrEnum):
-    """The CPU tensorized composition."""
+@dataclass(frozen=True, slots=True)
+class RowBlock(AbstractOrdered):
+    """Rows of a block of the whole triple that threads share out; 0: not split."""
 
-    WHOLE_TRIPLE = "whole_triple"
-    PACKED = "packed"
-
-
-class ShapeKind(StrEnum):
-    """Where the panels of a packed composition are made."""
-
-    SERIAL = "serial"
-    HOISTED = "hoisted"
-    HOISTED_GRID = "hoisted_grid"
-    HOISTED_GRID_PACK_REST = "hoisted_grid_pack_rest"
-    GRID_PACK_REST = "grid_pack_rest"
-    GRID = "grid"
-
-
-class TwinKind(StrEnum):
-    """Variants of a staged geometry besides pipelined depths."""
-
-    PLAIN = "plain"
-    SWIZZLED = "swizzled"
-
-
-class Axis(StrEnum):
-    """An axis of the tile lattice."""
-
-    BM = "bm"
-    BK = "bk"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class GpuBlocktile:
-    """Block (bm, bn, bk) of a workgroup, with (tm, tn) results per thread; both tiles staged."""
-
+    rank: ClassVar[int] = 7
+    level: ClassVar[str] = "row-block"
     bm: int
-    bn: int
-    bk: int
-    tm: int
-    tn: int
 
+    def __post_init__(self) -> None:
+        require_sizes("RowBlock", 0, bm=self.bm)
 
-@dataclass(frozen=True, slots=True, order=True)
-class GpuMma:
-    """Block (bm, bn, bk) of matrix instructions; bk = 0 is the unstaged full depth."""
-
-    bm: int
-    bn: int
-    bk: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class CpuBlocktile:
-    """One block size for m, n and k."""
-
-    b: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class CpuPacked:
-    """Panels of A (bm, bk) and of B (bk, bn); bn = 0 is the full width."""
-
-    bm: int
-    bn: int
-    bk: int
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Lattice:
-    """All tile sizes beyond the menu, refined box by box."""
-
-
-GeometryChoice: TypeAlias = GpuBlocktile | GpuMma | CpuBlocktile | CpuPacked | Lattice
+    @property
+    def label(self) -> str:
+        """The rows."""
+        return f"bm{self.bm}"
 
 
 @dataclass(frozen=True, slots=True)
-class Fusion:
-    """The root: whether the elementwise tail is fused."""
-
-    kind: FusionKind
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """Which composed pipeline."""
-
-    kind: PipelineKind
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Where batch loops run; GPU only."""
-
-    kind: BatchKind
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """When the CPU blocktile pipeline packs."""
-
-    kind: PackingKind
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(AbstractOrdered):
     """The tile geometry, per the pipeline's own menu."""
 
+    rank: ClassVar[int] = 9
+    level: ClassVar[str] = "geometry"
     choice: GeometryChoice
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.choice, GeometryChoice):
+            raise KernelError(
+                f"Geometry is {self.choice!r}; expected a GpuBlocktile, GpuMma, CpuBlocktile, "
+                "CpuPacked or Lattice"
+            )
+
+    @property
+    def label(self) -> str:
+        """The sizes."""
+        return self.choice.label
 
 
 @dataclass(frozen=True, slots=True)
-class LatticeBox:
-    """The values lo..hi of one axis that are still open; lo = hi at a single one."""
+class LatticeBox(AbstractOrdered):
+    """The values lo..hi of one axis that are still open; lo = hi at a single one.
 
-    axis: Axis
+    Attributes:
+        axis: Also as "bm" or "bk".
+        lo: The least open value, which prices the box.
+        hi: The greatest open value.
+    """
+
+    rank: ClassVar[int] = 10
+    axis: Axis | str
     lo: int
     hi: int
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", chosen(Axis, self.axis, "axis of LatticeBox"))
+        require_sizes("LatticeBox", lo=self.lo)
+        require_sizes("LatticeBox", self.lo, hi=self.hi)
 
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """Plain, swizzled, or a depth of pipelining."""
+    @property
+    def level(self) -> str:
+        """The axis."""
+        return str(self.axis)
 
-    kind: TwinKind | int
-
-
-@dataclass(frozen=True, slots=True)
-class TensorizedForm:
-    """The CPU tensorized composition."""
-
-    kind: FormKind
-
-
-@dataclass(frozen=True, slots=True)
-class RowBlock:
-    """Rows of a block of the whole triple that threads share out; 0: not split."""
-
-    bm: int
+    @property
+    def label(self) -> str:
+        """The axis with its open values."""
+        if self.lo == self.hi:
+            return f"{self.axis}={self.lo}"
+        return f"{self.axis} {self.lo}..{self.hi}"
 
 
 @dataclass(frozen=True, slots=True)
-class PackingShape:
-    """Which packed composition: where panels are made."""
+class Twin(AbstractOrdered):
+    """Plain, swizzled, or a depth of pipelining.
 
-    kind: ShapeKind
+    Attributes:
+        kind: Also as "plain" or "swizzled"; a number is a depth.
+    """
+
+    rank: ClassVar[int] = 11
+    level: ClassVar[str] = "twin"
+    kind: TwinKind | str | int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kind, int):
+            require_sizes("Twin", depth=self.kind)
+        else:
+            kind = chosen(TwinKind, self.kind, "Twin, where it is no depth,")
+            object.__setattr__(self, "kind", kind)
+
+    @property
+    def label(self) -> str:
+        """The word, or the depth."""
+        return f"depth{self.kind}" if isinstance(self.kind, int) else str(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterTile:
+class RegisterTile(AbstractOrdered):
     """Results kept in registers: rm rows of rn vectors of `lanes`; all None: the model's own."""
 
+    rank: ClassVar[int] = 12
+    level: ClassVar[str] = "register-tile"
     rm: int | None = None
     rn: int | None = None
     lanes: int | None = None
 
+    def __post_init__(self) -> None:
+        if not self.is_auto:
+            require_sizes("RegisterTile", rm=self.rm, rn=self.rn, lanes=self.lanes)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the tile is the model's own."""
+        return self.rm is None and self.rn is None and self.lanes is None
+
+    @property
+    def label(self) -> str:
+        """The sizes."""
+        return "auto" if self.is_auto else f"rm{self.rm} rn{self.rn} lanes{self.lanes}"
+
 
 Decision: TypeAlias = (
-    Fusion
+    Roles
+    | IndexOrder
+    | Fusion
     | Pipeline
     | Batch
     | Packing
-    | Geometry
-    | LatticeBox
-    | Twin
     | TensorizedForm
     | RowBlock
     | PackingShape
+    | Geometry
+    | LatticeBox
+    | Twin
     | RegisterTile
 )
+
+
+def render_path(path: Iterable[tuple[str, Decision]]) -> str:
+    """A path of decisions as "level=label > level=label".
+
+    Example:
+        >>> render_path([("pipeline", Pipeline("tensorized")), ("twin", Twin(2))])
+        'pipeline=tensorized > twin=depth2'
+    """
+    return " > ".join(f"{level}={decision.label}" for level, decision in path)

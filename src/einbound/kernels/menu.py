@@ -1,0 +1,92 @@
+"""What the tree of kernels proposes: geometries, caps of policies and optional levels, as data.
+
+A menu proposes and prefers; what is legal does not depend on it, but for the two caps on memory
+that a generated kernel is promised to keep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from einbound.kernels.decisions import RegisterTile
+from einbound.kernels.geometry import CpuPacked, GpuBlocktile
+from einbound.kernels.numerics import Numerics
+
+_256_KIB = 256 * 1024
+_AS_STORED = Numerics()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Menu:
+    """Everything that a tree of kernels may propose.
+
+    Geometries are proposed in the order in which they stand here.
+
+    Attributes:
+        blocktiles: Blocks of the GPU blocktile pipeline.
+        mma_blocks: (bm, bk) of GPU matrix instructions, as wide as these are; bk = 0: unstaged.
+        mma_lattice: Whether the lattice of all staged (bm, bk) is a child, excluded until lifted.
+        swizzle: Whether swizzled twins are proposed where the processor has the layout.
+        depths: Depths of pipelining that can be generated; others that are advertised are refused.
+        cpu_blocks: Block sizes of the CPU blocktile pipeline.
+        row_blocks: Rows of the parallel blocks of the whole triple; 0: not split.
+        packed: Panels of the packed composition.
+        packed_lattice: Steps (bm, bk) and width bn (0: full) of a lattice of panels, which is a
+            child of every packing shape, excluded until lifted; None: no such child.
+        packing_cap_bytes: Panels above it are excluded; None: none are.
+        chunk_cap_bytes: Panels that every parallel chunk packs must stay within it; None: no cap.
+        grid_rendering: Whether row blocks of CPU kernels can run in parallel.
+        register_tiles: Tiles besides the model's own; None: those that the model proposes.
+        two_row_twin: Whether the model proposes a tile of two rows as well.
+        numerics: Formats that may be computed in.
+        roles: Whether there is a level for the roles of the operands.
+        index_orders: Whether there is a level for the nesting of the contracted loops.
+        predict_spills: Whether a blocktile whose registers are predicted to spill is unknown.
+        pad_factor: Geometries whose padded volume is above this multiple of the problem's are
+            excluded; None: none are.
+        unknown_layouts: Whether an unknown layout of B makes a branch unknown, not refuted.
+
+    Example:
+        >>> Menu.REFERENCE.cpu_blocks
+        (16, 8)
+    """
+
+    #: The menu whose trees have published counts.
+    REFERENCE: ClassVar[Menu]
+
+    blocktiles: tuple[GpuBlocktile, ...] = (
+        GpuBlocktile(64, 64, 8, 4, 4),
+        GpuBlocktile(32, 32, 8, 4, 4),
+        GpuBlocktile(16, 16, 8, 4, 4),
+        GpuBlocktile(32, 32, 16, 2, 2),
+        GpuBlocktile(16, 16, 8, 2, 2),
+    )
+    mma_blocks: tuple[tuple[int, int], ...] = ((16, 0), (32, 0), (16, 32), (32, 32), (32, 16))
+    mma_lattice: bool = True
+    swizzle: bool = True
+    depths: tuple[int, ...] = (1, 2)
+    cpu_blocks: tuple[int, ...] = (16, 8)
+    row_blocks: tuple[int, ...] = (0, 64, 16)
+    packed: tuple[CpuPacked, ...] = (
+        CpuPacked(64, 0, 64),
+        CpuPacked(64, 0, 256),
+        CpuPacked(128, 128, 128),
+        CpuPacked(64, 128, 256),
+        CpuPacked(16, 0, 16),
+    )
+    packed_lattice: CpuPacked | None = None
+    packing_cap_bytes: int | None = _256_KIB
+    chunk_cap_bytes: int | None = _256_KIB
+    grid_rendering: bool = True
+    register_tiles: tuple[RegisterTile, ...] | None = None
+    two_row_twin: bool = False
+    numerics: Numerics = _AS_STORED
+    roles: bool = False
+    index_orders: bool = False
+    predict_spills: bool = False
+    pad_factor: float | None = None
+    unknown_layouts: bool = False
+
+
+Menu.REFERENCE = Menu()
