@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from einbound.machine.cpu import detected
 from einbound.machine.memory import UNKNOWN_BYTES, available_bytes
 from einbound.machine.peak import high_water_bytes
 
@@ -45,6 +46,7 @@ def diagnosis() -> tuple[Finding, ...]:
         Finding("blas", _blas(), "matrix products run in it"),
         Finding("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         Finding("processor", _processor(), f"{_usable_cores()} usable cores"),
+        _kernel_limits(),
         _memory(),
         _high_water(),
         *(
@@ -80,6 +82,14 @@ def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _kernel_limits() -> Finding:
+    found = detected()
+    meaning = "what kernels are chosen by"
+    if found.guessed:
+        meaning += f"; not told here, so filled in: {', '.join(found.guessed)}"
+    return Finding("kernels", found.summary, meaning)
 
 
 def _memory() -> Finding:

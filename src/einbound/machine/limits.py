@@ -1,16 +1,27 @@
-"""What one processor allows and how fast it is, as data."""
+"""What one processor allows and how fast it is, as data.
+
+Found out for the processor at hand in `machine.cpu`; written down for GPUs in `machine.gpu`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+import json
+from dataclasses import asdict, dataclass
 
+from einbound.errors import MachineError
+from einbound.machine.fields import check_count, check_rate, counts, ordered, pairs, record
+from einbound.machine.mma import MmaLimits, MmaTile, Scope, StagedLayout, Triple
 from einbound.machine.precision import Precision
 
-#: Formats of A, of B and of the accumulator.
-Triple: TypeAlias = tuple[Precision, Precision, Precision]
-#: Rows, columns and depth of one matrix instruction.
-MmaTile: TypeAlias = tuple[int, int, int]
+__all__ = [
+    "CacheLevel",
+    "HardwareLimits",
+    "MmaLimits",
+    "MmaTile",
+    "Scope",
+    "StagedLayout",
+    "Triple",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +32,8 @@ class CacheLevel:
         bytes: Capacity.
         ways: Associativity.
         line_bytes: What is moved at once.
-        bytes_per_second: What flows between this level and the next nearer one.
+        bytes_per_second: What flows between this level and the next nearer one: of one core of a CPU,
+            of all of a GPU.
     """
 
     bytes: int
@@ -29,33 +41,46 @@ class CacheLevel:
     line_bytes: int
     bytes_per_second: float
 
-
-@dataclass(frozen=True, slots=True)
-class MmaLimits:
-    """Matrix instructions of one GPU.
-
-    Attributes:
-        width: Lanes that execute one together.
-        tile: The tile that is meant where formats are not told apart.
-        tiles: Tiles of each triple of formats, the preferred first.
-        wide_scopes: Scopes that may accumulate a narrow format in a wide one, by format.
-        layouts: Staged layouts that each triple may use besides the plain one.
-        depths: Depths of pipelining.
-    """
-
-    width: int
-    tile: MmaTile
-    tiles: tuple[tuple[Triple, MmaTile], ...]
-    wide_scopes: tuple[tuple[Precision, tuple[str, ...]], ...] = ()
-    layouts: tuple[tuple[Triple, str], ...] = ()
-    depths: tuple[int, ...] = ()
+    def __post_init__(self) -> None:
+        for name in ("bytes", "ways", "line_bytes"):
+            check_count(f"{name} of a level", getattr(self, name))
+        check_rate("bytes_per_second of a level", self.bytes_per_second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareLimits:
     """Caps and speeds of one processor; None: no cap, or not known.
 
-    A GPU is what has no vector registers of its own: `simd_vector_bytes` is 0.
+    A GPU is what has no vector registers of its own: `simd_vector_bytes` is 0. Lists, mappings
+    and short names of formats become tuples and members.
+
+    Attributes:
+        max_threads_per_workgroup: Threads of a workgroup (CUDA: block) in all.
+        max_workgroup_memory_bytes: Memory that the threads of a workgroup share.
+        max_workgroup_dims: Threads along x, y and z.
+        max_grid_yz: Workgroups along y, and along z.
+        mma: Matrix instructions.
+        simd_vector_bytes: Bytes of one vector register.
+        peak_flops: Floating point operations per second in float32 without matrix instructions,
+            of the whole processor; a ceiling.
+        peak_memory_bandwidth: Bytes per second to and from main memory; a ceiling.
+        native_fp16_arithmetic: Whether float16 is computed in, not only stored.
+        worker_pool_tag: Tells pools of threads apart.
+        codegen_tag: Tells targets of compilers apart.
+        levels: Caches, the nearest first.
+        vector_registers: Vector registers that a program can name.
+        fma_per_cycle: Vector multiply-adds that one core starts in a cycle.
+        fma_latency_cycles: Cycles until the result of one can be used.
+        clock_hz: Cycles per second.
+        n_cores: Cores that may be used.
+        format_flops: Ceilings of floating point operations per second by format, matrix
+            instructions included.
+        n_sm: Multiprocessors.
+        registers_per_sm: 32-bit registers of each.
+        max_registers_per_thread: 32-bit registers that one thread can name.
+        shared_bytes_per_sm: Shared memory of each multiprocessor.
+        max_threads_per_sm: Resident threads of each.
+        max_workgroups_per_sm: Resident workgroups of each.
     """
 
     max_threads_per_workgroup: int | None = None
@@ -74,13 +99,101 @@ class HardwareLimits:
     fma_per_cycle: int | None = None
     fma_latency_cycles: int | None = None
     clock_hz: float | None = None
+    n_cores: int | None = None
+    format_flops: tuple[tuple[Precision, float], ...] = ()
     n_sm: int | None = None
     registers_per_sm: int | None = None
     max_registers_per_thread: int | None = None
     shared_bytes_per_sm: int | None = None
     max_threads_per_sm: int | None = None
+    max_workgroups_per_sm: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in _COUNTS:
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        for name in ("peak_flops", "peak_memory_bandwidth", "clock_hz"):
+            if getattr(self, name) is not None:
+                check_rate(name, getattr(self, name))
+        _check_vector(self.simd_vector_bytes)
+        levels = tuple(record(CacheLevel, given) for given in self.levels)
+        object.__setattr__(self, "levels", levels)
+        if self.mma is not None:
+            object.__setattr__(self, "mma", record(MmaLimits, self.mma))
+        rates = [(Precision.of(key), rate) for key, rate in pairs(self.format_flops)]
+        for precision, rate in rates:
+            check_rate(f"format_flops of {precision}", rate)
+        object.__setattr__(self, "format_flops", ordered(rates))
+        if self.max_workgroup_dims is not None:
+            dims = counts("max_workgroup_dims", self.max_workgroup_dims, 3)
+            object.__setattr__(self, "max_workgroup_dims", dims)
 
     @property
     def is_gpu(self) -> bool:
         """Whether kernels run as grids of workgroups."""
         return self.simd_vector_bytes == 0
+
+    def lanes(self, precision: Precision) -> int:
+        """Numbers of a format in one vector register; 0 on a GPU."""
+        return self.simd_vector_bytes // precision.n_bytes
+
+    def flops_of(self, precision: Precision) -> float | None:
+        """The ceiling of a format's rate; that of float32 where the format has none of its own."""
+        return dict(self.format_flops).get(precision.real, self.peak_flops)
+
+    def to_json(self) -> str:
+        """The record as text that `from_json` reads."""
+        return json.dumps({k: v for k, v in asdict(self).items() if v not in (None, ())}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> HardwareLimits:
+        """The record in `text`.
+
+        Raises:
+            MachineError: It is no JSON, or has a field that is not known or makes no sense.
+
+        Example:
+            >>> HardwareLimits.from_json('{"simd_vector_bytes": 32}').is_gpu
+            False
+        """
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise MachineError(f"limits are no JSON: {error}; give what to_json wrote") from None
+        return record(cls, data)
+
+    @classmethod
+    def detect(cls) -> HardwareLimits:
+        """The limits of the processor that this runs on.
+
+        What the system does not tell is filled in by documented values; `machine.cpu.detected`
+        says which.
+        """
+        from einbound.machine.cpu import detected
+
+        return detected().limits
+
+
+_COUNTS = (
+    "max_threads_per_workgroup",
+    "max_workgroup_memory_bytes",
+    "max_grid_yz",
+    "vector_registers",
+    "fma_per_cycle",
+    "fma_latency_cycles",
+    "n_cores",
+    "n_sm",
+    "registers_per_sm",
+    "max_registers_per_thread",
+    "shared_bytes_per_sm",
+    "max_threads_per_sm",
+    "max_workgroups_per_sm",
+)
+
+
+def _check_vector(given: object) -> None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 0
+    if not is_count or given & (given - 1):  # type: ignore[operator]
+        raise MachineError(
+            f"simd_vector_bytes is {given!r}; expected a power of two, or 0 for a GPU"
+        )

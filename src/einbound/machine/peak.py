@@ -105,3 +105,12 @@ def run_fresh(module: str, arguments: Sequence[str], text: str) -> str:
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout
+
+
+def output_of(command: Sequence[str]) -> str:
+    """What a program of the system prints; empty where there is no such program or it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from einbound.errors import MachineError
+
 
 class Precision(StrEnum):
     """A number format, by the name that NumPy or its extensions give it."""
@@ -17,12 +19,57 @@ class Precision(StrEnum):
     COMPLEX64 = "complex64"
     COMPLEX128 = "complex128"
 
+    @classmethod
+    def of(cls, given: object) -> Precision:
+        """The format that is meant by a member, a NumPy dtype, or a long or short name.
+
+        Args:
+            given: For example `Precision.FLOAT32`, "float32", "f32" or `numpy.dtype("float32")`.
+
+        Raises:
+            MachineError: It is none of these.
+
+        Example:
+            >>> Precision.of("bf16"), Precision.of("fp8_e5m2").n_bytes
+            (<Precision.BFLOAT16: 'bfloat16'>, 1)
+        """
+        # A dtype has a name, a scalar type of NumPy is a class.
+        name = given if isinstance(given, str) else getattr(given, "name", None)
+        name = str(name or getattr(given, "__name__", "")).lower()
+        found = _SHORT.get(name) or _LONG.get(name)
+        if found is not None and getattr(given, "isnative", True) is not False:
+            return found
+        raise MachineError(
+            f"{given!r} is no number format of kernels; expected one of {', '.join(cls)}, or "
+            f"short {', '.join(_SHORT)}"
+        )
+
     @property
     def n_bytes(self) -> int:
         """Bytes of one stored number."""
         return _N_BYTES[self]
 
+    @property
+    def real(self) -> Precision:
+        """The format of one part of a complex number; a real format itself."""
+        return _REAL.get(self, self)
 
+
+_LONG = {member.value: member for member in Precision}
+_SHORT = {
+    "fp8_e5m2": Precision.FLOAT8_E5M2,
+    "f16": Precision.FLOAT16,
+    "bf16": Precision.BFLOAT16,
+    "tf32": Precision.TFLOAT32,
+    "f32": Precision.FLOAT32,
+    "f64": Precision.FLOAT64,
+    "c64": Precision.COMPLEX64,
+    "c128": Precision.COMPLEX128,
+}
+_REAL = {
+    Precision.COMPLEX64: Precision.FLOAT32,
+    Precision.COMPLEX128: Precision.FLOAT64,
+}
 _N_BYTES = {
     Precision.FLOAT8_E5M2: 1,
     Precision.FLOAT16: 2,
