@@ -13,6 +13,10 @@ class Once(Generic[T]):
     """A value made on demand and kept.
 
     What the maker raises goes to the caller, and the next call tries again.
+
+    Example:
+        >>> Once(lambda: 6 * 7).get()
+        42
     """
 
     __slots__ = ("_lock", "_make", "_value")
@@ -29,5 +33,6 @@ class Once(Generic[T]):
                 make = self._make
                 if make is not None:
                     self._value = make()
+                    # Last, since other threads look at it without the lock.
                     self._make = None
         return cast(T, self._value)
