@@ -157,7 +157,7 @@ def test_a_product_that_does_not_add_its_trips_breaks_chain() -> None:
 
 def test_reading_a_sum_inside_its_loop_breaks_chain() -> None:
     schedule = lowered(CASES["contracted"])
-    result = schedule.result
+    result = schedule.results[0]
 
     def peek(i: Instruction) -> Instruction:
         if not isinstance(i, Loop):

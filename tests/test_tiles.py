@@ -329,7 +329,11 @@ class TestRun:
         allocator.arena = np.empty(1 << 22, np.uint8)
         allocator.holes = [(0, 1 << 22)]
         ops = NumpyOps(
-            ready.kernels, ready.job.work, allocator.take, allocator.give, ready.new_result
+            ready.kernels,
+            ready.job.work,
+            allocator.take,
+            allocator.give,
+            lambda _: ready.new_result(),
         )
         walk(ready.schedule, ops, arrays)
         ways = [count.way for count in ready.metered.steps.values() if count.way is not None]

@@ -63,7 +63,9 @@ def test_a_run_takes_exactly_the_workspace_that_was_metered(seed: int) -> None:
     allocator = Allocator(1 << 40)
     allocator.arena = np.empty(1 << 22, np.uint8)
     allocator.holes = [(0, 1 << 22)]
-    ops = NumpyOps(ready.kernels, ready.job.work, allocator.take, allocator.give, ready.new_result)
+    ops = NumpyOps(
+        ready.kernels, ready.job.work, allocator.take, allocator.give, lambda _: ready.new_result()
+    )
     walk(ready.schedule, ops, arrays)
     hidden = max(
         (c.way.hidden_bytes for c in ready.metered.steps.values() if c.way is not None), default=0

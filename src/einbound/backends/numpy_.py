@@ -59,7 +59,7 @@ def compile_way(way: Way) -> Kernel:
         return _direct(way)
     is_one_product = way.core is Core.MATMUL and not (way.blocks or way.packs)
     staged = _one_stage(way) if is_one_product and not way.pair.work.hasobject else _staged(way)
-    if way.packs or way.always or way.blocks_sums:
+    if way.packs or way.always or way.blocks_sums or way.product is None:
         return staged
     # Without an addition nothing needs the blocks: the first trip writes in one call.
     at_once = _direct(way)

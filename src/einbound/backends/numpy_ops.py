@@ -37,7 +37,7 @@ class NumpyOps:
         work: Element type of stored cells.
         take: Gives a buffer of so many bytes.
         give: Takes a buffer back.
-        result: Makes the result array, or returns the caller's.
+        result: Makes the array of a result, or returns the caller's.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class NumpyOps:
         work: np.dtype,
         take: TakeAt,
         give: Callable[[NDArray[np.uint8]], None],
-        result: Callable[[], Array],
+        result: Callable[[Cell], Array],
     ) -> None:
         self.kernels = kernels
         self.work = work
@@ -83,7 +83,7 @@ class NumpyOps:
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> Array:
         """An array on a buffer of exactly its bytes."""
         if cell.place is Place.RESULT:
-            return self.result()
+            return self.result(cell)
         work = self.work
         if work.hasobject:
             return np.empty(shape, work)
@@ -94,6 +94,10 @@ class NumpyOps:
         buffer = self.take(n_bytes, cell.depth % 2 == 1)
         self.buffers[cell.number] = buffer
         return np.ndarray(shape, work, buffer)
+
+    def see(self, cell: Cell, source: Array) -> Array:
+        """The same array."""
+        return source
 
     def slice(self, source: Array, axis: int, start: int, stop: int) -> Array:
         """A basic slice."""
@@ -107,10 +111,10 @@ class NumpyOps:
         self.kernels[key](left, right, into, add, self.take, self.give)
         return into
 
-    def sum(self, what: Sum, source: Array, into: Array) -> Array:
+    def sum(self, what: Sum, source: Array, into: Array, add: bool) -> Array:
         """The sum, in place."""
-        kernel = self.kernels[what.into, source.shape, (), False]
-        kernel(source, None, into, False, self.take, self.give)
+        kernel = self.kernels[what.into, source.shape, (), add]
+        kernel(source, None, into, add, self.take, self.give)
         return into
 
     def read(self, what: Read, source: Any, into: Array) -> Array:

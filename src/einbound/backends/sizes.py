@@ -169,6 +169,7 @@ class Tally:
 
     held: dict[int, int] = field(default_factory=dict)
     held_bytes: int = 0
+    results: tuple[Alive, ...] = ()
     result_bytes: int = 0
     space: Peak = field(default_factory=Peak)
     workspace: Peak = field(default_factory=Peak)
@@ -177,12 +178,12 @@ class Tally:
     reads: dict[int, ReadCount] = field(default_factory=dict)
     elements_read: int = 0
 
-    def note(self, inner: Peak, result: Alive | None) -> None:
+    def note(self, inner: Peak) -> None:
         """Take note of a moment, `inner` being what is alive on top of what is held."""
         if self.held_bytes + inner.n_bytes > self.workspace.n_bytes:
             self.workspace = inner.on_top_of(self.held_bytes, self._alive())
         if self.held_bytes + self.result_bytes + inner.n_bytes > self.space.n_bytes:
-            alive = self._alive() + ((result,) if result and self.result_bytes else ())
+            alive = self._alive() + self.results
             self.space = inner.on_top_of(self.held_bytes + self.result_bytes, alive)
 
     def include(self, trip: Tally, times: int) -> None:
@@ -209,7 +210,7 @@ class Influence:
 
     Attributes:
         indices: Indices of the cells that its body touches.
-        sums: For each product in its body, the loops that make it an addition.
+        sums: For each step in its body that adds, the loops that make it an addition.
     """
 
     indices: frozenset[int]
@@ -221,7 +222,7 @@ class SizesOps:
     """`Ops` whose handles are views and whose effect is a tally."""
 
     schedule: Schedule
-    result: View
+    results: Mapping[int, View]
     work: np.dtype
     buffer_bytes: int
     result_given: bool
@@ -235,7 +236,8 @@ class SizesOps:
 
     def __post_init__(self) -> None:
         if self.result_given:
-            self._make_result()
+            for cell in self.results:
+                self._make_result(cell)
 
     def metered(self) -> Metered:
         """The tally, closed."""
@@ -267,19 +269,24 @@ class SizesOps:
                 trip = self.known[key] = self.tally
                 self.tally = outer
             self.tally.include(trip, times)
-            self._note(trip.workspace)
+            self.tally.note(trip.workspace)
         del self.open[loop.number]
 
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> View:
         """Count a cell's bytes."""
         if cell.place is Place.RESULT:
-            self._make_result()
-            return self.result
+            if not self.result_given:
+                self._make_result(cell.number)
+            return self.results[cell.number]
         view = View.contiguous(cell.indices, shape, self.work)
         self.tally.held[cell.number] = view.nbytes
         self.tally.held_bytes += view.nbytes
-        self._note(Peak())
+        self.tally.note(Peak())
         return view
+
+    def see(self, cell: Cell, source: View) -> View:
+        """The same view under other indices; no bytes."""
+        return replace(source, indices=cell.indices)
 
     def slice(self, source: View, axis: int, start: int, stop: int) -> View:
         """A narrower view; no bytes."""
@@ -299,17 +306,17 @@ class SizesOps:
             contribution = into.n_elements * self.work.itemsize
             workspace = max(workspace, ceil(self.accumulation_factor * contribution))
         self._count(self.tally.steps, what.step, way, prod(extents.values()), workspace)
-        self._note(Peak(workspace, what.step, workspace))
+        self.tally.note(Peak(workspace, what.step, workspace))
         return into
 
-    def sum(self, what: Sum, source: View, into: View) -> View:
+    def sum(self, what: Sum, source: View, into: View, add: bool) -> View:
         """Count a unary step and its buffers."""
-        way = sum_way(source, into, self.work, accumulate=False, buffer_bytes=self.buffer_bytes)
-        self.ways[what.into, source.extents, (), False] = way
+        way = sum_way(source, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes)
+        self.ways[what.into, source.extents, (), add] = way
         self.tally.elements_read += source.n_elements
         workspace = way.workspace_bytes
         self._count(self.tally.sums, self.schedule.cells[what.source].value, way, 0, workspace)
-        self._note(Peak(workspace, None, workspace))
+        self.tally.note(Peak(workspace, None, workspace))
         return into
 
     def read(self, what: Read, source: View, into: View) -> View:
@@ -321,7 +328,7 @@ class SizesOps:
         )
         self.tally.include_read(intake.operand, once, 1)
         workspace = reading.workspace_bytes
-        self._note(Peak(workspace, None, workspace, reads=intake.operand))
+        self.tally.note(Peak(workspace, None, workspace, reads=intake.operand))
         return into
 
     def add(self, source: View, into: View) -> View:
@@ -333,15 +340,14 @@ class SizesOps:
         return into
 
     def free(self, cell: Cell, handle: View) -> None:
-        """Release a cell's bytes."""
-        self.tally.held_bytes -= self.tally.held.pop(cell.number)
+        """Release a cell's bytes; what only looks at another has none."""
+        self.tally.held_bytes -= self.tally.held.pop(cell.number, 0)
 
-    def _make_result(self) -> None:
-        self.tally.result_bytes = self.result.nbytes
-        self._note(Peak())
-
-    def _note(self, inner: Peak) -> None:
-        self.tally.note(inner, Alive(self.schedule.result, self.result.nbytes))
+    def _make_result(self, cell: int) -> None:
+        n_bytes = self.results[cell].nbytes
+        self.tally.results += (Alive(cell, n_bytes),)
+        self.tally.result_bytes += n_bytes
+        self.tally.note(Peak())
 
     def _count(
         self, counts: dict[int, StepCount], step: int, way: Way, macs: int, workspace_bytes: int
@@ -387,6 +393,6 @@ def _influence(loop: Loop, schedule: Schedule) -> Influence:
         for cell in touched:
             if cell is not None:
                 indices.update(schedule.cells[cell].indices)
-        if isinstance(instruction, Contract):
+        if isinstance(instruction, Contract | Sum):
             sums.append(instruction.adds)
     return Influence(frozenset(indices), tuple(sums))

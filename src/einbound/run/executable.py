@@ -24,6 +24,7 @@ from einbound.plan.tree import Tree
 from einbound.run.allocator import Allocator
 from einbound.run.meter import meter
 from einbound.run.walk import Progress, walk
+from einbound.schedule.cells import Cell
 from einbound.schedule.instructions import Alloc, Contract, Read, Schedule, flat
 from einbound.schedule.layouts import value_orders
 from einbound.schedule.lower import lower
@@ -172,7 +173,7 @@ class Executable:
     ) -> Array:
         allocator = Allocator(self.metered.workspace_bytes)
 
-        def make() -> Array:
+        def make(_: Cell) -> Array:
             if result is not None:
                 return result
             # Workspace may have been at its peak before; from here on the result is part of it.
@@ -183,10 +184,10 @@ class Executable:
         if self.hidden:
             ops.hidden, ops.make_room = self.hidden, allocator.make_room
         if not self.intakes:
-            return walk(self.schedule, ops, operands, progress)
+            return _one(walk(self.schedule, ops, operands, progress))
         ops.intakes, ops.workspace, ops.call = self.intakes, allocator, call
         try:
-            return walk(self.schedule, ops, operands, progress)
+            return _one(walk(self.schedule, ops, operands, progress))
         except BaseException:
             # A caller may keep the error, and with its frames the arena.
             allocator.abandon()
@@ -231,7 +232,7 @@ def _metered(
     return meter(
         schedule,
         job.operands,
-        job.result,
+        {cell: job.result for cell in schedule.results},
         job.work,
         buffer_bytes,
         job.result_given,
@@ -268,6 +269,11 @@ def _widened(intake: Intake, room: Limit, beside_bytes: tuple[int, int]) -> Inta
     ]
     assert intake.bound_bytes is not None, "blocks are bounded where there is a room"
     return replace(intake, bound_bytes=max(min(left), intake.bound_bytes))
+
+
+def _one(results: tuple[Array, ...]) -> Array:
+    (result,) = results
+    return result
 
 
 def _sums_at_root(tree: Tree) -> bool:

@@ -20,7 +20,7 @@ from einbound.step.view import View
 def meter(
     schedule: Schedule,
     operands: tuple[View, ...],
-    result: View,
+    results: Mapping[int, View],
     work: np.dtype,
     buffer_bytes: int,
     result_given: bool,
@@ -32,13 +32,15 @@ def meter(
     Args:
         schedule: A valid schedule.
         operands: The layout of each operand.
-        result: The layout of the result.
+        results: The layout of each result, by its cell.
         work: Element type of the stored cells.
         buffer_bytes: Bound of each buffer of a step.
-        result_given: The caller owns the result, so it is alive from the start.
+        result_given: The caller owns the results, so they are alive from the start.
         accumulation_factor: Part of a contribution that counts beside what it is added to.
         intakes: How operands that are not in memory are read, by the cell that is written.
     """
-    ops = SizesOps(schedule, result, work, buffer_bytes, result_given, accumulation_factor, intakes)
+    ops = SizesOps(
+        schedule, results, work, buffer_bytes, result_given, accumulation_factor, intakes
+    )
     walk(schedule, ops, operands)
     return ops.metered()

@@ -20,6 +20,7 @@ from einbound.schedule.instructions import (
     Read,
     Scatter,
     Schedule,
+    See,
     Slice,
     Sum,
 )
@@ -36,14 +37,17 @@ class Ops(Protocol[H]):
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> H:
         """Memory for a cell."""
 
+    def see(self, cell: Cell, source: H) -> H:
+        """The same as `source`, under the indices of another cell."""
+
     def slice(self, source: H, axis: int, start: int, stop: int) -> H:
         """The part of `source` from start to stop along one axis."""
 
     def contract(self, what: Contract, left: H, right: H, into: H, add: bool) -> H:
         """The product written or added into `into`."""
 
-    def sum(self, what: Sum, source: H, into: H) -> H:
-        """The source, summed over the axes that `into` lacks."""
+    def sum(self, what: Sum, source: H, into: H, add: bool) -> H:
+        """The source, summed over the axes that `into` lacks, written or added into it."""
 
     def read(self, what: Read, source: H, into: H) -> H:
         """The source, which is not in memory, summed over the axes that `into` lacks."""
@@ -63,8 +67,8 @@ Progress = Callable[[int, int], object]
 
 def walk(
     schedule: Schedule, ops: Ops[H], operands: Iterable[H], progress: Progress | None = None
-) -> H:
-    """The result's handle after all instructions ran on `operands`.
+) -> tuple[H, ...]:
+    """The results' handles after all instructions ran on `operands`.
 
     Args:
         schedule: A valid schedule.
@@ -83,9 +87,9 @@ def walk(
         run.do(instruction)
     if progress is not None and run.done < run.total:
         progress(run.total, run.total)
-    result = cells[schedule.result]
-    assert result is not None, "a valid schedule makes its result"
-    return result
+    results = tuple([cells[number] for number in schedule.results])
+    assert all(one is not None for one in results), "a valid schedule makes its results"
+    return results  # type: ignore[return-value]  # as asserted
 
 
 @dataclass
@@ -105,18 +109,15 @@ class _Walk(Generic[H]):
         match instruction:
             case Contract():
                 into = instruction.into
-                add = bool(instruction.adds) and not self.later.isdisjoint(instruction.adds)
                 cells[into] = ops.contract(
                     instruction,
                     cells[instruction.left],
                     cells[instruction.right],
                     cells[into],
-                    add,
+                    self._adds(instruction),
                 )
-            case Slice():
-                start, stop = self.ranges[instruction.loop]
-                source = cells[instruction.source]
-                cells[instruction.cell] = ops.slice(source, instruction.axis, start, stop)
+            case Slice() | See():
+                cells[instruction.cell] = self._look(instruction, cells[instruction.source])
             case Alloc():
                 cell = self.schedule.cells[instruction.cell]
                 cells[cell.number] = ops.alloc(cell, self._shape(cell))
@@ -128,7 +129,7 @@ class _Walk(Generic[H]):
                 self._loop(instruction)
             case Sum():
                 source, into = cells[instruction.source], instruction.into
-                cells[into] = ops.sum(instruction, source, cells[into])
+                cells[into] = ops.sum(instruction, source, cells[into], self._adds(instruction))
             case Read():
                 source, into = cells[instruction.source], instruction.into
                 cells[into] = ops.read(instruction, source, cells[into])
@@ -138,6 +139,14 @@ class _Walk(Generic[H]):
             case Scatter():
                 into = instruction.into
                 cells[into] = ops.scatter(cells[instruction.source], cells[into])
+
+    def _look(self, what: Slice | See, source: H) -> H:
+        if isinstance(what, See):
+            return self.ops.see(self.schedule.cells[what.cell], source)
+        return self.ops.slice(source, what.axis, *self.ranges[what.loop])
+
+    def _adds(self, what: Contract | Sum) -> bool:
+        return what.onto or (bool(what.adds) and not self.later.isdisjoint(what.adds))
 
     def _shape(self, cell: Cell) -> tuple[int, ...]:
         shape = [self.schedule.extents[i] for i in cell.indices]
@@ -159,7 +168,7 @@ class _Walk(Generic[H]):
                 self.progress(self.done, self.total)
         # A view of a slice would keep its buffer alive after the cell has ended.
         for instruction in loop.body:
-            if isinstance(instruction, Slice):
+            if isinstance(instruction, Slice | See):
                 self.cells[instruction.cell] = None
         self.later.discard(loop.number)
         self.depth -= 1

@@ -31,6 +31,14 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class See:
+    """Let `cell` look at all of its source, with other names for the indices."""
+
+    cell: int
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """Write the product of two cells into a third, or add it.
 
@@ -40,6 +48,8 @@ class Contract:
         right: Cell of the second value.
         into: Cell that is written.
         adds: Loops that make it an addition as soon as one of them is past its first trip.
+        onto: It is an addition from the first trip on: something else was written there before.
+        factor: What the product is multiplied by.
     """
 
     step: int
@@ -47,14 +57,25 @@ class Contract:
     right: int
     into: int
     adds: tuple[int, ...] = ()
+    onto: bool = False
+    factor: float | complex = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Write an operand, summed over the indices that `into` lacks, into a cell."""
+    """Write a cell, summed over the indices that `into` lacks, into another, or add it.
+
+    Attributes:
+        source: Cell that is read.
+        into: Cell that is written.
+        adds: As in `Contract`.
+        onto: As in `Contract`.
+    """
 
     source: int
     into: int
+    adds: tuple[int, ...] = ()
+    onto: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +147,7 @@ class Loop:
         return ((start, min(start + self.width, self.extent)) for start in starts)
 
 
-Instruction: TypeAlias = Alloc | Slice | Contract | Sum | Read | Add | Scatter | Free | Loop
+Instruction: TypeAlias = Alloc | See | Slice | Contract | Sum | Read | Add | Scatter | Free | Loop
 
 
 @dataclass(frozen=True)
@@ -136,13 +157,13 @@ class Schedule:
     Attributes:
         cells: The cell table; operands first, in order.
         body: The outermost instructions.
-        result: The cell of the result.
+        results: The cells of the results.
         extents: Elements of every index.
     """
 
     cells: tuple[Cell, ...]
     body: tuple[Instruction, ...]
-    result: int
+    results: tuple[int, ...]
     extents: tuple[int, ...]
 
 
@@ -159,7 +180,7 @@ def reads(instruction: Instruction) -> tuple[int, ...]:
     match instruction:
         case Contract():
             return (instruction.left, instruction.right)
-        case Slice() | Sum() | Read() | Add() | Scatter():
+        case See() | Slice() | Sum() | Read() | Add() | Scatter():
             return (instruction.source,)
         case _:
             return ()

@@ -16,6 +16,7 @@ from einbound.schedule.instructions import (
     Read,
     Scatter,
     Schedule,
+    See,
     Slice,
     Sum,
 )
@@ -52,6 +53,8 @@ class _Lines:
         match instruction:
             case Alloc():
                 return f"alloc   {self.name(instruction.cell)}"
+            case See():
+                return f"see     {self.name(instruction.cell)} = {self.name(instruction.source)}"
             case Slice():
                 label = self.network.labels[self.cell(instruction.source).indices[instruction.axis]]
                 return (
@@ -59,21 +62,15 @@ class _Lines:
                     f"{self.name(instruction.source)} along {label}"
                 )
             case Contract():
-                sign = (
-                    f"+= (after the first of loops {instruction.adds})" if instruction.adds else "="
-                )
+                factor = "" if instruction.factor == 1 else f"{instruction.factor} * "
                 return (
-                    f"contract {self.name(instruction.into)} {sign} "
-                    f"{self.name(instruction.left)} * {self.name(instruction.right)}"
+                    f"contract {self.name(instruction.into)} {_sign(instruction)} "
+                    f"{factor}{self.name(instruction.left)} * {self.name(instruction.right)}"
                 )
-            case Sum():
-                return f"sum     {self.name(instruction.into)} = {self.name(instruction.source)}"
-            case Read():
-                return f"read    {self.name(instruction.into)} = {self.name(instruction.source)}"
-            case Add():
-                return f"add     {self.name(instruction.into)} += {self.name(instruction.source)}"
-            case Scatter():
-                return f"scatter {self.name(instruction.into)} = {self.name(instruction.source)}"
+            case Sum() | Read() | Add() | Scatter():
+                word, sign = _word(instruction)
+                source = self.name(instruction.source)
+                return f"{word:7} {self.name(instruction.into)} {sign} {source}"
             case Free():
                 return f"free    {self.name(instruction.cell)}"
             case Loop():
@@ -92,3 +89,21 @@ class _Lines:
         ]
         kind = {Place.OPERAND: "in", Place.RESULT: "out"}.get(cell.place, "")
         return f"%{number}{kind}[{' '.join(labels)}]"
+
+
+def _sign(what: Contract | Sum) -> str:
+    if what.onto:
+        return "+="
+    return f"+= (after the first of loops {what.adds})" if what.adds else "="
+
+
+def _word(what: Sum | Read | Add | Scatter) -> tuple[str, str]:
+    match what:
+        case Sum():
+            return "sum", _sign(what)
+        case Add():
+            return "add", "+="
+        case Read():
+            return "read", "="
+        case Scatter():
+            return "scatter", "="

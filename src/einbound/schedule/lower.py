@@ -108,7 +108,7 @@ class _Lowering:
             replace(cell, life=lives[cell.number], depth=self._depth(cell.value))
             for cell in self.cells
         )
-        return Schedule(cells, body, result, self.tree.network.extents)
+        return Schedule(cells, body, (result,), self.tree.network.extents)
 
     def _depth(self, value: int) -> int:
         depth = 0

@@ -1,11 +1,13 @@
 """The rules that a schedule obeys before it may run.
 
-1. visibility: a cell is read only while it lives, inside the loops around its making.
+1. visibility: a cell is read only while it and what it looks at live, inside the loops around its
+   making.
 2. form: a reader inside a loop sees every cell that carries the loop's index sliced by that loop.
-3. chain: a slice carries its source's indices and one loop more; a cell that sums the trips of
-   a loop is not read before that loop has ended.
+3. chain: a slice carries its source's indices and one loop more, a renamed view its source's axes;
+   a cell that sums the trips of a loop is not read before that loop has ended.
 4. life: a cell is read as often as the table says, and each stored cell once freed.
-5. uniqueness: one making and one writer per cell, one loop per number, no index looped twice.
+5. uniqueness: one making per cell, one loop per number, no index looped twice; memory has one
+   writer that fills it, and others that add to what this one has filled.
 6. cover: the trips of a loop cover its index once, in order, and the widest is as wide as it says.
 """
 
@@ -27,6 +29,7 @@ from einbound.schedule.instructions import (
     Read,
     Scatter,
     Schedule,
+    See,
     Slice,
     Sum,
     reads,
@@ -49,13 +52,26 @@ def validate(schedule: Schedule) -> Schedule:
     return schedule
 
 
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """Who fills a piece of memory, and which part of it in one trip of the loops around.
+
+    Attributes:
+        loops: Numbers of the loops open then.
+        parts: Pairs (axis, loop) that say which part a trip fills.
+    """
+
+    loops: tuple[int, ...]
+    parts: frozenset[tuple[int, int]]
+
+
 @dataclass
 class _Check:
     schedule: Schedule
     loops: list[Loop] = field(default_factory=list)
     alive: set[int] = field(default_factory=set)
     made: set[int] = field(default_factory=set)
-    writers: set[int] = field(default_factory=set)
+    filled: dict[int, _Filling] = field(default_factory=dict)
     freed: set[int] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     lives: dict[int, int] = field(default_factory=dict)
@@ -76,6 +92,8 @@ class _Check:
             match instruction:
                 case Alloc():
                     self._alloc(self._cell(instruction.cell))
+                case See():
+                    self._see(instruction)
                 case Slice():
                     self._slice(instruction)
                 case Contract() | Sum() | Read() | Add() | Scatter():
@@ -96,32 +114,33 @@ class _Check:
                 )
             if cell.place is Place.STORED and cell.number not in self.freed:
                 self._broken("life", f"cell {cell.number} is never freed")
-        result = self.schedule.result
-        is_operand = self._cell(result).place is Place.OPERAND
-        if not is_operand and result not in self.writers and not self._written_through(result):
-            self._broken("visibility", f"the result, cell {result}, is never written")
-
-    def _written_through(self, number: int) -> bool:
-        return any(
-            cell.source == number
-            and (cell.number in self.writers or self._written_through(cell.number))
-            for cell in self.schedule.cells
-        )
+        for result in self.schedule.results:
+            is_operand = self._cell(result).place is Place.OPERAND
+            if not is_operand and result not in self.filled:
+                self._broken("visibility", f"the result, cell {result}, is never written")
 
     def _cell(self, number: int) -> Cell:
         if not 0 <= number < len(self.schedule.cells):
             self._broken("visibility", f"cell {number} is not in the table")
         return self.schedule.cells[number]
 
+    def _chain(self, cell: Cell) -> tuple[Cell, ...]:
+        """A cell, what it looks at, and so on down to the one that has memory."""
+        chain = [cell]
+        while chain[-1].source is not None and len(chain) <= len(self.schedule.cells):
+            chain.append(self._cell(chain[-1].source))
+        return tuple(chain)
+
     def _read(self, cell: Cell, reader: Instruction) -> None:
         self.lives[cell.number] = self.lives.get(cell.number, 0) + 1
-        if cell.number not in self.alive:
+        chain = self._chain(cell)
+        if any(each.number not in self.alive for each in chain):
             self._broken("visibility", f"{reader} reads cell {cell.number}, which does not live")
-        if isinstance(reader, Slice):
+        if isinstance(reader, Slice | See):
             return
         self._form(cell, reader)
         running = {loop.number for loop in self.loops}
-        if running.intersection(cell.partial):
+        if any(running.intersection(each.partial) for each in chain):
             self._broken("chain", f"{reader} reads cell {cell.number} before its sum is complete")
 
     def _form(self, cell: Cell, user: Instruction) -> None:
@@ -139,6 +158,22 @@ class _Check:
         if cell.scope != tuple(loop.number for loop in self.loops):
             self._broken("visibility", f"cell {cell.number} is made outside its scope {cell.scope}")
         self._form(cell, Alloc(cell.number))
+        self.made.add(cell.number)
+        self.alive.add(cell.number)
+
+    def _see(self, instruction: See) -> None:
+        cell, source = self._cell(instruction.cell), self._cell(instruction.source)
+        extents = self.schedule.extents
+        fits = (
+            cell.source == source.number
+            and len(set(cell.indices)) == len(cell.indices)
+            and [extents[i] for i in cell.indices] == [extents[i] for i in source.indices]
+            and _parts(cell) == _parts(source)
+        )
+        if not fits:
+            self._broken("chain", f"{instruction} does not fit cells {cell} and {source}")
+        if cell.number in self.made:
+            self._broken("uniqueness", f"cell {cell.number} is made twice")
         self.made.add(cell.number)
         self.alive.add(cell.number)
 
@@ -162,27 +197,53 @@ class _Check:
 
     def _write(self, instruction: Contract | Sum | Read | Add | Scatter) -> None:
         cell = self._cell(instruction.into)
-        if cell.number not in self.alive or cell.place is Place.OPERAND:
+        chain = self._chain(cell)
+        memory = chain[-1]
+        is_dead = any(each.number not in self.alive for each in chain)
+        if is_dead or memory.place is Place.OPERAND:
             self._broken("visibility", f"{instruction} writes cell {cell.number}, not alive")
-        if cell.number in self.writers and not isinstance(instruction, Add):
-            self._broken("uniqueness", f"cell {cell.number} has two writers")
         self._form(cell, instruction)
-        if isinstance(instruction, Contract):
-            summing = tuple(
-                loop.number
-                for loop in self.loops
-                if loop.step == instruction.step and loop.index not in cell.indices
+        if isinstance(instruction, Contract | Sum):
+            self._sums(instruction, cell, memory)
+        if isinstance(instruction, Add) or getattr(instruction, "onto", False):
+            self._adds_onto(instruction, cell, memory)
+        elif memory.number in self.filled:
+            self._broken("uniqueness", f"cell {memory.number} has two writers")
+        else:
+            loops = tuple(loop.number for loop in self.loops)
+            self.filled[memory.number] = _Filling(loops, _parts(cell))
+
+    def _sums(self, instruction: Contract | Sum, cell: Cell, memory: Cell) -> None:
+        """The loops that add are those around the writing, not the memory, without its index."""
+        inside = self.loops[len(memory.scope) :]
+        summing = tuple(loop.number for loop in inside if loop.index not in cell.indices)
+        if not instruction.adds == cell.partial == summing:
+            self._broken(
+                "chain",
+                f"{instruction} adds over {instruction.adds}, cell {cell.number} over "
+                f"{cell.partial}; the loops that sum here are {summing}",
             )
-            if not instruction.adds == cell.partial == summing:
-                self._broken(
-                    "chain",
-                    f"{instruction} adds over {instruction.adds}, cell {cell.number} over "
-                    f"{cell.partial}; the loops that sum here are {summing}",
-                )
-        self.writers.add(cell.number)
+
+    def _adds_onto(self, instruction: Instruction, cell: Cell, memory: Cell) -> None:
+        """What is added to has been filled: all of it, or the same part in the same trips."""
+        filling = self.filled.get(memory.number)
+        if filling is None:
+            self._broken("uniqueness", f"{instruction} adds to cell {memory.number}, never filled")
+        both = {loop.number for loop in self.loops}.intersection(filling.loops)
+        mine, theirs = (
+            {(axis, loop) for axis, loop in parts if loop in both}
+            for parts in (_parts(cell), filling.parts)
+        )
+        if mine != theirs:
+            self._broken(
+                "uniqueness",
+                f"{instruction} adds to another part of cell {memory.number} than was filled in "
+                f"the same trip: {sorted(mine)} and {sorted(theirs)} as (axis, loop)",
+            )
 
     def _free(self, cell: Cell) -> None:
-        if cell.number not in self.alive or cell.place is not Place.STORED:
+        is_view = cell.number in self.alive and self._is_renamed(cell)
+        if cell.number not in self.alive or not (cell.place is Place.STORED or is_view):
             self._broken("life", f"cell {cell.number} is freed but does not live")
         if cell.scope != tuple(loop.number for loop in self.loops):
             self._broken("life", f"cell {cell.number} is freed outside its scope {cell.scope}")
@@ -218,5 +279,14 @@ class _Check:
                 f"{edges or 'multiples'}; index {loop.index} has {extent}",
             )
 
+    def _is_renamed(self, cell: Cell) -> bool:
+        """Whether it looks at another cell without slicing it."""
+        return cell.source is not None and _parts(cell) == _parts(self._cell(cell.source))
+
     def _broken(self, rule: str, what: str) -> NoReturn:
         raise ScheduleError(f"rule '{rule}' is broken: {what}")
+
+
+def _parts(cell: Cell) -> frozenset[tuple[int, int]]:
+    """Pairs (axis, loop) that say which part of its memory a cell is."""
+    return frozenset((cell.indices.index(index), loop) for index, loop in cell.slices)
