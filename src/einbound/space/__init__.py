@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from einbound.space.lift import lift_excluded, lift_where
+from einbound.space.placement import Inline, LoopId, Materialize, Placement, StageAt
 from einbound.space.stats import SearchStats
 from einbound.space.traversal import (
     count_choices,
@@ -21,9 +22,14 @@ __all__ = [
     "Child",
     "Choice",
     "Excluded",
+    "Inline",
     "Leaf",
+    "LoopId",
+    "Materialize",
+    "Placement",
     "Refuted",
     "SearchStats",
+    "StageAt",
     "Unknown",
     "Witness",
     "count_choices",
