@@ -47,14 +47,20 @@ class Kernel(Protocol):
 Body: TypeAlias = Callable[[Any, Any, Any, bool, list[Array]], None]
 
 
-def compile_way(way: Way) -> Kernel:
+def compile_way(way: Way, factor: float | complex = 1) -> Kernel:
     """The kernel of a way; it takes buffers with `take` and hands all of them back with `give`.
 
     The arrays have the extents and strides of the way's views. `accumulate` may only be true
     if the way was made for it.
+
+    Args:
+        way: A way to do a step.
+        factor: What the product is multiplied by, block by block.
     """
     if way.core is Core.FILL:
         return _fill
+    if factor != 1:
+        return _staged(way, factor)
     if not way.blocks and not way.buffers:
         return _direct(way)
     is_one_product = way.core is Core.MATMUL and not (way.blocks or way.packs)
@@ -143,10 +149,10 @@ def _matmul_as_is(
     np.matmul(a, b, c)  # type: ignore[arg-type]
 
 
-def _staged(way: Way) -> Kernel:
+def _staged(way: Way, factor: float | complex = 1) -> Kernel:
     """The kernel of a way with loops or buffers."""
     fuse_a, fuse_b, fuse_c = (fused_look(way.pair, side) for side in (A, B, C))
-    body = _body(way)
+    body = _body(way, factor)
     work = way.pair.work
     buffers = way.buffers
     is_optional = way.product is not None and not way.always and not way.blocks_sums
@@ -172,11 +178,11 @@ def _staged(way: Way) -> Kernel:
     return kernel
 
 
-def _body(way: Way) -> Body:
+def _body(way: Way, factor: float | complex) -> Body:
     """The loops, packs and stages around the core, built from the inside out."""
     buffers = way.buffers
     product = None if way.product is None else len(buffers) - 1
-    body = _core(way)
+    body = _core(way) if factor == 1 else _scaled(_core(way), factor)
     if way.product is not None and product is not None:
         body = _stage(way, body, way.product, product, way.always and way.total is None)
     depths = {side: _depth(way, side) for side in range(len(way.packs))}
@@ -276,6 +282,16 @@ def _stage(way: Way, body: Body, buffer: Buffer, number: int, always: bool) -> B
             np.copyto(c, made, casting="unsafe")
 
     return stage
+
+
+def _scaled(body: Body, factor: float | complex) -> Body:
+    """`body`, and what it wrote multiplied in place."""
+
+    def scaled(a: Any, b: Any, c: Any, add: bool, buffers: list[Array]) -> None:
+        body(a, b, c, add, buffers)
+        np.multiply(c, factor, out=c, casting="unsafe")
+
+    return scaled
 
 
 def _core(way: Way) -> Body:

@@ -98,7 +98,7 @@ class Executable:
     @cached_property
     def kernels(self) -> Mapping[CallKey, Kernel]:
         """The compiled way of every call that occurs in a run."""
-        return {key: compile_way(way) for key, way in self.metered.ways.items()}
+        return compiled_ways(self.schedule, self.metered)
 
     @cached_property
     def hidden(self) -> Mapping[CallKey, int]:
@@ -269,6 +269,12 @@ def _widened(intake: Intake, room: Limit, beside_bytes: tuple[int, int]) -> Inta
     ]
     assert intake.bound_bytes is not None, "blocks are bounded where there is a room"
     return replace(intake, bound_bytes=max(min(left), intake.bound_bytes))
+
+
+def compiled_ways(schedule: Schedule, metered: Metered) -> Mapping[CallKey, Kernel]:
+    """The kernel of every call that a run of a schedule makes."""
+    factors = {i.into: i.factor for i in flat(schedule.body) if isinstance(i, Contract)}
+    return {key: compile_way(way, factors.get(key[0], 1)) for key, way in metered.ways.items()}
 
 
 def _one(results: tuple[Array, ...]) -> Array:
