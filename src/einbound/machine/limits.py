@@ -32,8 +32,8 @@ class CacheLevel:
         bytes: Capacity.
         ways: Associativity.
         line_bytes: What is moved at once.
-        bytes_per_second: What flows between this level and the next nearer one: of one core of a CPU,
-            of all of a GPU.
+        bytes_per_second: What flows between this level and the next nearer one; of one core of a
+            CPU, of all of a GPU.
     """
 
     bytes: int
