@@ -1,1 +1,96 @@
 """Matrix products as decisions, judged before anything is built."""
+
+from __future__ import annotations
+
+from einbound.kernels.decision_json import from_json, to_json
+from einbound.kernels.decisions import (
+    Axis,
+    Batch,
+    BatchKind,
+    CpuBlocktile,
+    CpuPacked,
+    Decision,
+    FormKind,
+    Fusion,
+    FusionKind,
+    Geometry,
+    GeometryChoice,
+    GpuBlocktile,
+    GpuMma,
+    IndexOrder,
+    Lattice,
+    LatticeBox,
+    Packing,
+    PackingKind,
+    PackingShape,
+    Pipeline,
+    PipelineKind,
+    RegisterTile,
+    Roles,
+    RolesKind,
+    RowBlock,
+    ShapeKind,
+    TensorizedForm,
+    Twin,
+    TwinKind,
+    render_path,
+)
+from einbound.kernels.family import family_tree, lift_lattice
+from einbound.kernels.floors import floor
+from einbound.kernels.menu import Menu
+from einbound.kernels.numerics import HalfArithmetic, Numerics
+from einbound.kernels.path_floor import path_floor
+from einbound.kernels.problem import BLayout, MatmulProblem
+from einbound.kernels.spec import KernelSpec
+from einbound.kernels.views import viewed
+from einbound.machine.limits import HardwareLimits, MmaLimits
+from einbound.machine.precision import Precision
+
+__all__ = [
+    "Axis",
+    "BLayout",
+    "Batch",
+    "BatchKind",
+    "CpuBlocktile",
+    "CpuPacked",
+    "Decision",
+    "FormKind",
+    "Fusion",
+    "FusionKind",
+    "Geometry",
+    "GeometryChoice",
+    "GpuBlocktile",
+    "GpuMma",
+    "HalfArithmetic",
+    "HardwareLimits",
+    "IndexOrder",
+    "KernelSpec",
+    "Lattice",
+    "LatticeBox",
+    "MatmulProblem",
+    "Menu",
+    "MmaLimits",
+    "Numerics",
+    "Packing",
+    "PackingKind",
+    "PackingShape",
+    "Pipeline",
+    "PipelineKind",
+    "Precision",
+    "RegisterTile",
+    "Roles",
+    "RolesKind",
+    "RowBlock",
+    "ShapeKind",
+    "TensorizedForm",
+    "Twin",
+    "TwinKind",
+    "family_tree",
+    "floor",
+    "from_json",
+    "lift_lattice",
+    "path_floor",
+    "render_path",
+    "to_json",
+    "viewed",
+]

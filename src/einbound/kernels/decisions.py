@@ -217,6 +217,14 @@ class RegisterTile(AbstractOrdered):
         return self.rm is None and self.rn is None and self.lanes is None
 
     @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, vectors per row and lanes of a tile that is not the model's own."""
+        assert self.rm is not None, "the model's own tile has no sizes here"
+        assert self.rn is not None, "the model's own tile has no sizes here"
+        assert self.lanes is not None, "the model's own tile has no sizes here"
+        return self.rm, self.rn, self.lanes
+
+    @property
     def label(self) -> str:
         """The sizes."""
         return "auto" if self.is_auto else f"rm{self.rm} rn{self.rn} lanes{self.lanes}"

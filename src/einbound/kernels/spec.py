@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einbound.kernels.decisions import PipelineKind, RegisterTile
+from einbound.kernels.decisions import RegisterTile
+from einbound.kernels.kinds import PipelineKind
 from einbound.machine.precision import Precision
 
 
@@ -32,6 +33,10 @@ class KernelSpec:
         depth: Staged tiles in flight; 1: no pipelining.
         pack_precision: Format of panels where it is not the stored one; None: as stored.
         tile: The register tile; None: none, or the model's own.
+        swapped: Whether the transpose of the result is computed, with B^T as the first operand;
+            all other fields are then about that product.
+        k_order: How the contracted loops are nested, as places in the problem's own order; empty:
+            as given.
     """
 
     gpu: bool
@@ -53,3 +58,5 @@ class KernelSpec:
     depth: int = 1
     pack_precision: Precision | None = None
     tile: RegisterTile | None = None
+    swapped: bool = False
+    k_order: tuple[int, ...] = ()

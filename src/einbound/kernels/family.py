@@ -1,0 +1,151 @@
+"""The tree of all kernels of one matrix product: what there is to decide, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from einbound.kernels import cpu_blocktile, cpu_tensorized, gpu_blocktile, gpu_tensorized
+from einbound.kernels.decisions import (
+    Batch,
+    BatchKind,
+    Decision,
+    Fusion,
+    FusionKind,
+    Geometry,
+    IndexOrder,
+    Pipeline,
+    PipelineKind,
+    Roles,
+    RolesKind,
+)
+from einbound.kernels.geometry import Lattice
+from einbound.kernels.menu import Menu
+from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.rules import zeroes_by_rows
+from einbound.kernels.site import Site
+from einbound.kernels.spec import KernelSpec
+from einbound.kernels.verdicts import Node, Verdict, choice, legal
+from einbound.kernels.views import c_strides, reordered, swapped
+from einbound.machine.limits import HardwareLimits
+from einbound.space.lift import lift_where
+from einbound.space.tree import Child, Choice
+from einbound.space.witness import Witness
+
+Branch = Callable[[Site], Verdict]
+
+
+def family_tree(
+    problem: MatmulProblem, limits: HardwareLimits, menu: Menu = Menu.REFERENCE
+) -> Choice[Decision, KernelSpec]:
+    """The tree of all kernels that the menu proposes for a product on a processor.
+
+    Levels stand in the order in which kernels are tried. Legality is judged before policy: what
+    is refuted never comes back, and what is excluded is what it would be without the policy.
+
+    Args:
+        problem: The product.
+        limits: The processor; whether it is a GPU is read from it.
+        menu: What is proposed.
+
+    Example:
+        >>> from einbound.space.traversal import leaves
+        >>> cpu = HardwareLimits(simd_vector_bytes=32)
+        >>> len(leaves(family_tree(MatmulProblem(m=64, n=64, k=64), cpu)))
+        24
+    """
+    base = KernelSpec(gpu=limits.is_gpu, pipeline=PipelineKind.BLOCKTILE)
+    return _roles(Site(problem, limits, menu, base))
+
+
+def lift_lattice(tree: Node) -> Node:
+    """The tree with its lattices of tile sizes no longer excluded; all else is as it was.
+
+    Law: the leaves are the same plus those of the lattices (tests/test_family_lattice.py).
+    """
+    return lift_where(tree, lambda decision: decision == Geometry(Lattice()))
+
+
+def _roles(site: Site) -> Choice[Decision, KernelSpec]:
+    """Which operand is A, where the menu asks; kernels write rows of what they compute."""
+    if not site.menu.roles:
+        return _orders(site)
+    row, column = c_strides(site.problem)
+    other = replace(site.deciding(swapped=True), problem=swapped(site.problem))
+    return choice(
+        [
+            (Roles(RolesKind.AS_GIVEN), legal([_writes_rows(column)], _below(_orders, site))),
+            (Roles(RolesKind.SWAPPED), legal([_writes_rows(row)], _below(_orders, other))),
+        ]
+    )
+
+
+def _orders(site: Site) -> Choice[Decision, KernelSpec]:
+    """Which contracted loop is innermost, where the menu asks and strides tell what that means."""
+    problem = site.problem
+    places = range(len(problem.outer_k) + 1)
+    is_contiguous = problem.a_strides is None and problem.b_strides is None
+    if not site.menu.index_orders or len(places) == 1 or not is_contiguous:
+        return _fusions(site)
+    orders = [(*(place for place in places if place != last), last) for last in reversed(places)]
+    return choice(
+        (IndexOrder(order), _below(_fusions, _ordered(site, order))()) for order in orders
+    )
+
+
+def _ordered(site: Site, order: tuple[int, ...]) -> Site:
+    if order == tuple(range(len(order))):
+        return site
+    return replace(site.deciding(k_order=order), problem=reordered(site.problem, order))
+
+
+def _fusions(site: Site) -> Choice[Decision, KernelSpec]:
+    fused = site.deciding(epilogue=True)
+    tail = legal([_has_tail(site.problem)], _below(_pipelines, fused))
+    return choice(
+        [
+            (Fusion(FusionKind.UNFUSED), _below(_pipelines, site)()),
+            (Fusion(FusionKind.FUSED), tail),
+        ]
+    )
+
+
+def _pipelines(site: Site) -> Choice[Decision, KernelSpec]:
+    """The two pipelines, under what every kernel of either needs."""
+    gpu = site.limits.is_gpu
+    branches: dict[PipelineKind, Branch] = {
+        PipelineKind.BLOCKTILE: gpu_blocktile.blocktile if gpu else cpu_blocktile.blocktile,
+        PipelineKind.TENSORIZED: gpu_tensorized.tensorized if gpu else cpu_tensorized.tensorized,
+    }
+    rules = [zeroes_by_rows(site.problem)]
+    return choice(
+        (Pipeline(kind), legal(rules, partial(_batches, site.deciding(pipeline=kind), branch)))
+        for kind, branch in branches.items()
+    )
+
+
+def _batches(site: Site, branch: Branch) -> Verdict:
+    """Where batch loops run, where there are any and the processor has a grid."""
+    if not site.limits.is_gpu or site.problem.n_batch < 2:
+        return branch(site)
+    kinds = {kind: site.deciding(batch_grid=kind is BatchKind.GRID) for kind in BatchKind}
+    return Child(lambda: choice((Batch(kind), branch(decided)) for kind, decided in kinds.items()))
+
+
+def _below(make: Callable[[Site], Node], site: Site) -> Callable[[], Verdict]:
+    """The feasible judgment with a subtree that is made when it is asked for."""
+    return lambda: Child(partial(make, site))
+
+
+def _has_tail(problem: MatmulProblem) -> Witness | None:
+    if problem.epilogue is not None:
+        return None
+    return Witness("fusion needs an elementwise tail that alone reads the product")
+
+
+def _writes_rows(stride: int) -> Witness | None:
+    if stride == 1:
+        return None
+    rule = "kernels write rows, along which the result must be contiguous"
+    return Witness.of(rule, 1, stride=stride)
