@@ -11,11 +11,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from einbound.backends.access import see
 from einbound.backends.numpy_ import Kernel
 from einbound.backends.reads import Call, Workspace, call_here, fill
 from einbound.backends.sizes import CallKey
+from einbound.expr.network import Access
 from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Contract, Loop, Read, Sum
+from einbound.schedule.instructions import Contract, Loop, Read, See, Sum
 from einbound.step.reading import Intake
 
 Array: TypeAlias = NDArray[Any]
@@ -95,9 +97,9 @@ class NumpyOps:
         self.buffers[cell.number] = buffer
         return np.ndarray(shape, work, buffer)
 
-    def see(self, cell: Cell, source: Array) -> Array:
-        """The same array."""
-        return source
+    def see(self, what: See, cell: Cell, source: Array) -> Array:
+        """A view."""
+        return see(source, Access(what.axes)) if what.axes else source
 
     def slice(self, source: Array, axis: int, start: int, stop: int) -> Array:
         """A basic slice."""

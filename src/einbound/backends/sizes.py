@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Contract, Loop, Read, Schedule, Sum, flat, reads
+from einbound.schedule.instructions import Contract, Loop, Read, Schedule, See, Sum, flat, reads
 from einbound.step.blocked import Way
 from einbound.step.reading import Intake
 from einbound.step.view import View
@@ -284,9 +284,15 @@ class SizesOps:
         self.tally.note(Peak())
         return view
 
-    def see(self, cell: Cell, source: View) -> View:
+    def see(self, what: See, cell: Cell, source: View) -> View:
         """The same view under other indices; no bytes."""
-        return replace(source, indices=cell.indices)
+        axes = what.axes or tuple((n,) for n in range(len(source.indices)))
+        return replace(
+            source,
+            indices=cell.indices,
+            extents=tuple(source.extents[run[0]] for run in axes),
+            strides=tuple(sum(source.strides[n] for n in run) for run in axes),
+        )
 
     def slice(self, source: View, axis: int, start: int, stop: int) -> View:
         """A narrower view; no bytes."""

@@ -43,8 +43,8 @@ class Together:
         extent: Elements of the index.
         width: Elements of the widest trip.
         edges: As in `Cut`: where trips start, and the extent, if they are not all of `width`.
-        cuts: Pairs (production, index of its network that is cut); a production inside the loop
-            that is not named does not depend on it and runs in the first trip only.
+        cuts: For each production inside, the index of its network that is cut, as a pair
+            (production, index).
         body: What a trip does.
     """
 

@@ -32,6 +32,7 @@ class Value:
         shape: Elements along each axis.
         labels: The label of each axis as some equation has it, for reports.
         volatile: Whether it changes with every evaluation, itself or by what it is made from.
+        constant: The number that a leaf without axes is, where the system itself brings it.
     """
 
     number: int
@@ -40,6 +41,7 @@ class Value:
     shape: tuple[int, ...]
     labels: tuple[str, ...]
     volatile: bool = False
+    constant: Coefficient | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Production:
         operands: The value of each operand, in the order of the network's inputs.
         network: The contraction; its output stands in the order of the value's axes. Index numbers
             are its own and mean nothing in another production.
-        factor: What the contraction is multiplied by.
+        factor: What the contraction is multiplied by; 1 where there is one operand only, since
+            a number times one tensor is a product with a constant leaf.
     """
 
     number: int

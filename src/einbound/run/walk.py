@@ -37,7 +37,7 @@ class Ops(Protocol[H]):
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> H:
         """Memory for a cell."""
 
-    def see(self, cell: Cell, source: H) -> H:
+    def see(self, what: See, cell: Cell, source: H) -> H:
         """The same as `source`, under the indices of another cell."""
 
     def slice(self, source: H, axis: int, start: int, stop: int) -> H:
@@ -142,7 +142,7 @@ class _Walk(Generic[H]):
 
     def _look(self, what: Slice | See, source: H) -> H:
         if isinstance(what, See):
-            return self.ops.see(self.schedule.cells[what.cell], source)
+            return self.ops.see(what, self.schedule.cells[what.cell], source)
         return self.ops.slice(source, what.axis, *self.ranges[what.loop])
 
     def _adds(self, what: Contract | Sum) -> bool:

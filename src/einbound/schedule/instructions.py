@@ -32,10 +32,18 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class See:
-    """Let `cell` look at all of its source, with other names for the indices."""
+    """Let `cell` look at all of its source, with other names for the indices.
+
+    Attributes:
+        cell: Cell that looks.
+        source: Cell that it looks at.
+        axes: For each index of `cell`, the axes of its source that carry it, several on a
+            diagonal; empty: the same axes in the same order.
+    """
 
     cell: int
     source: int
+    axes: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class _Filling:
 
     Attributes:
         loops: Numbers of the loops open then.
-        parts: Pairs (axis, loop) that say which part a trip fills.
+        parts: Pairs (axis of the memory, loop) that say which part a trip fills.
     """
 
     loops: tuple[int, ...]
@@ -75,6 +75,8 @@ class _Check:
     freed: set[int] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     lives: dict[int, int] = field(default_factory=dict)
+    #: For each axis of a cell that looks at another, the axes of the memory that it runs over.
+    axes: dict[int, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     def table(self) -> None:
         """Rules that the table alone can break."""
@@ -163,14 +165,21 @@ class _Check:
 
     def _see(self, instruction: See) -> None:
         cell, source = self._cell(instruction.cell), self._cell(instruction.source)
-        extents = self.schedule.extents
+        extents, seen = self.schedule.extents, self._axes(source)
+        axes = instruction.axes or tuple((n,) for n in range(len(source.indices)))
         fits = (
             cell.source == source.number
-            and len(set(cell.indices)) == len(cell.indices)
-            and [extents[i] for i in cell.indices] == [extents[i] for i in source.indices]
-            and _parts(cell) == _parts(source)
+            and len(set(cell.indices)) == len(cell.indices) == len(axes)
+            and sorted(n for run in axes for n in run) == list(range(len(source.indices)))
+            and all(
+                extents[index] == extents[source.indices[n]]
+                for index, run in zip(cell.indices, axes, strict=True)
+                for n in run
+            )
         )
-        if not fits:
+        if fits:
+            self.axes[cell.number] = tuple(tuple(m for n in run for m in seen[n]) for run in axes)
+        if not fits or self._parts(cell) != self._parts(source):
             self._broken("chain", f"{instruction} does not fit cells {cell} and {source}")
         if cell.number in self.made:
             self._broken("uniqueness", f"cell {cell.number} is made twice")
@@ -192,6 +201,7 @@ class _Check:
             self._broken("chain", f"{instruction} does not fit cells {cell} and {source}")
         if cell.number in self.made:
             self._broken("uniqueness", f"cell {cell.number} is made twice")
+        self.axes[cell.number] = self._axes(source)
         self.made.add(cell.number)
         self.alive.add(cell.number)
 
@@ -211,7 +221,7 @@ class _Check:
             self._broken("uniqueness", f"cell {memory.number} has two writers")
         else:
             loops = tuple(loop.number for loop in self.loops)
-            self.filled[memory.number] = _Filling(loops, _parts(cell))
+            self.filled[memory.number] = _Filling(loops, self._parts(cell))
 
     def _sums(self, instruction: Contract | Sum, cell: Cell, memory: Cell) -> None:
         """The loops that add are those around the writing, not the memory, without its index."""
@@ -232,7 +242,7 @@ class _Check:
         both = {loop.number for loop in self.loops}.intersection(filling.loops)
         mine, theirs = (
             {(axis, loop) for axis, loop in parts if loop in both}
-            for parts in (_parts(cell), filling.parts)
+            for parts in (self._parts(cell), filling.parts)
         )
         if mine != theirs:
             self._broken(
@@ -281,12 +291,19 @@ class _Check:
 
     def _is_renamed(self, cell: Cell) -> bool:
         """Whether it looks at another cell without slicing it."""
-        return cell.source is not None and _parts(cell) == _parts(self._cell(cell.source))
+        return cell.source is not None and self._parts(cell) == self._parts(
+            self._cell(cell.source)
+        )
+
+    def _axes(self, cell: Cell) -> tuple[tuple[int, ...], ...]:
+        return self.axes.get(cell.number) or tuple((n,) for n in range(len(cell.indices)))
+
+    def _parts(self, cell: Cell) -> frozenset[tuple[int, int]]:
+        """Pairs (axis of the memory, loop) that say which part of its memory a cell is."""
+        axes = self._axes(cell)
+        return frozenset(
+            (axis, loop) for index, loop in cell.slices for axis in axes[cell.indices.index(index)]
+        )
 
     def _broken(self, rule: str, what: str) -> NoReturn:
         raise ScheduleError(f"rule '{rule}' is broken: {what}")
-
-
-def _parts(cell: Cell) -> frozenset[tuple[int, int]]:
-    """Pairs (axis, loop) that say which part of its memory a cell is."""
-    return frozenset((cell.indices.index(index), loop) for index, loop in cell.slices)
