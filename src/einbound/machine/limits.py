@@ -71,7 +71,7 @@ class HardwareLimits:
         vector_registers: Vector registers that a program can name.
         fma_per_cycle: Vector multiply-adds that one core starts in a cycle.
         fma_latency_cycles: Cycles until the result of one can be used.
-        clock_hz: Cycles per second.
+        clock_hz: Cycles per second, at most.
         n_cores: Cores that may be used.
         format_flops: Ceilings of floating point operations per second by format, matrix
             instructions included.
