@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from einbound.kernels.bounds import clock_bound, model_score, score_bound
+from einbound.kernels.cost import Cost, Transfer, cost, least_cost
 from einbound.kernels.decision_json import from_json, to_json
 from einbound.kernels.decisions import (
     Axis,
@@ -51,6 +53,7 @@ __all__ = [
     "BLayout",
     "Batch",
     "BatchKind",
+    "Cost",
     "CpuBlocktile",
     "CpuPacked",
     "Decision",
@@ -83,14 +86,20 @@ __all__ = [
     "RowBlock",
     "ShapeKind",
     "TensorizedForm",
+    "Transfer",
     "Twin",
     "TwinKind",
+    "clock_bound",
+    "cost",
     "family_tree",
     "floor",
     "from_json",
+    "least_cost",
     "lift_lattice",
+    "model_score",
     "path_floor",
     "render_path",
+    "score_bound",
     "to_json",
     "viewed",
 ]

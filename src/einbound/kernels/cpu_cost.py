@@ -1,0 +1,279 @@
+"""Seconds of a CPU kernel: micro-kernel, caches under the loop order, packing, dispatch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from einbound.kernels.commitment import Commitment
+from einbound.kernels.decisions import PipelineKind
+from einbound.kernels.estimate import Cost, Transfer
+from einbound.kernels.microkernel import Ports, block_cycles
+from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.register_tile import MicroKernel, own_tile
+from einbound.kernels.reloads import Block, Widths, moved_bytes
+from einbound.kernels.views import a_strides, b_strides
+from einbound.machine.limits import HardwareLimits
+from einbound.machine.precision import Precision
+
+#: Share of the shorter of compute and transfers that prefetching does not hide. Hardware
+#: prefetchers restart at every page and panel; an eighth keeps traffic a tie-breaker.
+EXPOSED = 0.125
+#: The same where B is read in place: walking down columns of rows that lie far apart defeats the
+#: prefetchers and misses pages. Such kernels were measured at 0.6 to 0.8 of packed ones.
+EXPOSED_IN_PLACE = 0.5
+#: Cycles to load, place and store one number, or one vector where both sides are contiguous.
+PACK_CYCLES = 2.0
+#: Cycles of one vector multiply-add whose accumulator lives in the nearest cache: one store.
+UPDATE_CYCLES = 1.0
+#: Seconds to hand work to a pool of threads and wait for all of it: 60 to 80 microseconds were
+#: measured under load with Python's, about half of it idle.
+DISPATCH_SECONDS = 40e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks of a nest and how many there are along each axis; the last may be a partial one."""
+
+    bm: int
+    bn: int
+    bk: int
+    n_m: int
+    n_n: int
+    n_k: int
+
+
+def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitment) -> Cost | None:
+    """The least seconds of all kernels that a commitment leaves; None: no coverage."""
+    ports = _ports(limits)
+    number = compute_precision(problem)
+    if ports is None or limits.lanes(number) < 2 or limits.clock_hz is None or not limits.levels:
+        return None
+    blocks = _blocks(problem, committed)
+    committed = _with_tile(problem, limits, committed, blocks)
+    workers = _workers(limits, committed, blocks)
+    compute = _compute_cycles(problem, limits.lanes(number), ports, committed, blocks)
+    packing = _packing_cycles(problem, limits.lanes(number), committed, blocks)
+    per_worker = 1 / (workers * limits.clock_hz)
+    return Cost(
+        compute_seconds=compute * _imbalance(committed, blocks, workers) * per_worker,
+        transfers=_transfers(problem, limits, committed, blocks, workers),
+        packing_seconds=packing * per_worker,
+        overhead_seconds=_dispatches(problem, committed, blocks) * DISPATCH_SECONDS,
+        exposed=EXPOSED_IN_PLACE if committed.packed is False else EXPOSED,
+        flops=_flops(problem, committed, blocks),
+    )
+
+
+def compute_precision(problem: MatmulProblem) -> Precision:
+    """The format of vectors: formats below 32 bits are widened to it when they are packed."""
+    widest = max(problem.a_dtype, problem.b_dtype, problem.out_dtype, key=lambda p: p.n_bytes)
+    return widest if widest.n_bytes >= 4 else Precision.FLOAT32
+
+
+def _ports(limits: HardwareLimits) -> Ports | None:
+    counts = (limits.fma_per_cycle, limits.fma_latency_cycles, limits.vector_registers)
+    if counts[0] is None or counts[1] is None or counts[2] is None:
+        return None
+    return Ports(counts[0], counts[1], counts[2])
+
+
+def _blocks(problem: MatmulProblem, committed: Commitment) -> Blocks | None:
+    """The blocks, once they are committed to."""
+    if committed.bm is None or committed.bn is None or committed.bk is None:
+        return None
+    if not (committed.bm.is_one and committed.bk.is_one):
+        return None
+    bm, bn, bk = committed.bm.hi or problem.m, committed.bn or problem.n, committed.bk.hi
+    bk = bk or problem.k
+    outer = prod(problem.outer_k)
+    n_m, n_n, n_k = -(-problem.m // bm), -(-problem.n // bn), -(-problem.k // bk)
+    return Blocks(bm, bn, bk, n_m, n_n, n_k * outer)
+
+
+def _with_tile(
+    problem: MatmulProblem, limits: HardwareLimits, committed: Commitment, blocks: Blocks | None
+) -> Commitment:
+    """The same, with the model's own tile in the place of "auto"."""
+    if committed.tile is None or not committed.tile.is_auto or blocks is None:
+        return committed
+    element = compute_precision(problem).n_bytes
+    kernel = MicroKernel(limits.simd_vector_bytes, element, blocks.bm, blocks.bn)
+    return replace(committed, tile=own_tile(kernel))
+
+
+def _is_padded(committed: Commitment) -> bool:
+    """Whether partial blocks are filled up with zeros and computed in full."""
+    return committed.pipeline is PipelineKind.TENSORIZED and bool(committed.packed)
+
+
+def _flops(problem: MatmulProblem, committed: Commitment, blocks: Blocks | None) -> int:
+    if blocks is None or not _is_padded(committed):
+        return 2 * problem.macs
+    rows, columns = blocks.n_m * blocks.bm, blocks.n_n * blocks.bn
+    return 2 * problem.n_batch * rows * columns * blocks.n_k * blocks.bk
+
+
+# Threads ----------------------------------------------------------------------------------------
+
+
+def _workers(limits: HardwareLimits, committed: Commitment, blocks: Blocks | None) -> int:
+    """Cores at work; all of them while that is open."""
+    cores = limits.n_cores or 1
+    if committed.grid is False or committed.pipeline is PipelineKind.BLOCKTILE:
+        return 1
+    return cores if blocks is None else min(cores, blocks.n_m)
+
+
+def _imbalance(committed: Commitment, blocks: Blocks | None, workers: int) -> float:
+    """How much longer the busiest worker computes than all of them on average."""
+    if blocks is None or not committed.grid:
+        return 1.0
+    return -(-blocks.n_m // workers) * workers / blocks.n_m
+
+
+def _dispatches(problem: MatmulProblem, committed: Commitment, blocks: Blocks | None) -> int:
+    """How often threads are given work: once a panel of B, or once where that is inside."""
+    if not committed.grid:
+        return 0
+    inside = committed.hoist or committed.pack_rest or not committed.packed
+    return (
+        problem.n_batch if inside or blocks is None else problem.n_batch * blocks.n_n * blocks.n_k
+    )
+
+
+# Compute ----------------------------------------------------------------------------------------
+
+
+def _compute_cycles(
+    problem: MatmulProblem, lanes: int, ports: Ports, committed: Commitment, blocks: Blocks | None
+) -> float:
+    """Cycles of all multiply-adds on one core."""
+    flops = _flops(problem, committed, blocks)
+    if committed.pipeline is PipelineKind.BLOCKTILE:
+        return _updates(problem, lanes, blocks) * UPDATE_CYCLES
+    tile = committed.tile
+    if blocks is None or tile is None or tile.rm is None or tile.rn is None or tile.lanes is None:
+        return flops / (2 * lanes * ports.fma_per_cycle)
+    size = (tile.rm, tile.rn)
+    depth = problem.k if not _is_padded(committed) else blocks.bk
+    vectors = -(-blocks.bn // tile.lanes)
+    if _is_padded(committed):
+        one = block_cycles(blocks.bm, vectors, depth, size, ports)
+        return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
+    rows = block_cycles(problem.m, vectors, depth, size, ports)
+    return problem.n_batch * rows * prod(problem.outer_k)
+
+
+def _updates(problem: MatmulProblem, lanes: int, blocks: Blocks | None) -> float:
+    """Vector multiply-adds of the blocktile pipeline, whose rows end with a partial vector."""
+    if blocks is None:
+        return problem.macs / lanes
+    return problem.macs // problem.n * blocks.n_n * -(-blocks.bn // lanes)
+
+
+# Packing ----------------------------------------------------------------------------------------
+
+
+def _packing_cycles(
+    problem: MatmulProblem, lanes: int, committed: Commitment, blocks: Blocks | None
+) -> float:
+    """Cycles of packing in all calls; what is packed when a plan is prepared is not among it."""
+    if not committed.packed or committed.hoist is None:
+        return 0.0
+    depth = problem.k * prod(problem.outer_k) * problem.n_batch
+    a_passes, b_passes = _passes(committed, blocks)
+    keeps_layout = committed.pipeline is PipelineKind.BLOCKTILE
+    total = 0.0
+    if _is_packed("A", problem, committed):
+        run = _run(a_strides(problem), 0, keeps_layout, lanes)
+        total += a_passes * problem.m * depth / run
+    if _is_packed("B", problem, committed):
+        run = _run(b_strides(problem) or (0, 0), 1, keeps_layout, lanes)
+        total += b_passes * problem.n * depth / run
+    return total * PACK_CYCLES
+
+
+def _is_packed(operand: str, problem: MatmulProblem, committed: Commitment) -> bool:
+    """Whether the kernel packs an operand itself."""
+    if committed.hoist and operand in problem.hoistable:
+        return False
+    in_place = committed.hoist and committed.grid and not committed.pack_rest
+    return not in_place
+
+
+def _passes(committed: Commitment, blocks: Blocks | None) -> tuple[int, int]:
+    """How often A and B are packed: anew for every block of the loops outside."""
+    if blocks is None:
+        return 1, 1
+    is_inside = committed.pack_rest or committed.pipeline is PipelineKind.BLOCKTILE
+    return blocks.n_n, blocks.n_m if is_inside else 1
+
+
+def _run(strides: tuple[int, int], axis: int, keeps_layout: bool, lanes: int) -> int:
+    """Numbers that are copied at once: a vector where they lie together on both sides."""
+    return lanes if strides[axis] == 1 or (keeps_layout and 1 in strides) else 1
+
+
+# Caches -----------------------------------------------------------------------------------------
+
+
+def _transfers(
+    problem: MatmulProblem,
+    limits: HardwareLimits,
+    committed: Commitment,
+    blocks: Blocks | None,
+    workers: int,
+) -> tuple[Transfer, ...]:
+    """What crosses each boundary of the hierarchy, the nearest first."""
+    block, loops = _nest(problem, limits.lanes(compute_precision(problem)), committed, blocks)
+    widths = Widths(problem.a_dtype.n_bytes, problem.b_dtype.n_bytes, problem.out_dtype.n_bytes)
+    crossings = []
+    for number, level in enumerate(limits.levels):
+        n_bytes = problem.n_batch * moved_bytes(block, loops, widths, level.bytes)
+        if number + 1 < len(limits.levels):
+            rate = limits.levels[number + 1].bytes_per_second * workers
+        else:
+            rate = limits.peak_memory_bandwidth or 0.0
+        source = f"L{number + 2}" if number + 1 < len(limits.levels) else "memory"
+        if rate:
+            crossings.append(Transfer(source, n_bytes, n_bytes / rate))
+    return tuple(crossings)
+
+
+def _nest(
+    problem: MatmulProblem, lanes: int, committed: Commitment, blocks: Blocks | None
+) -> tuple[Block, Sequence[tuple[str, int]]]:
+    """The loops around the innermost statement, as far as they are committed to."""
+    if blocks is None:
+        return Block(problem.m, problem.n, problem.k * prod(problem.outer_k)), []
+    around, tile = _around(committed, blocks), committed.tile
+    bm, bn, bk = (
+        min(size, extent)
+        for size, extent in (
+            (blocks.bm, problem.m),
+            (blocks.bn, problem.n),
+            (blocks.bk, problem.k),
+        )
+    )
+    if committed.pipeline is PipelineKind.BLOCKTILE:
+        # Order k, i, j in a block: every step over k meets all results of the block.
+        return Block(1, bn, 1), [*around, ("k", bk), ("m", bm)]
+    if tile is None or tile.rm is None or tile.rn is None:
+        return Block(bm, bn, bk), around
+    rm, columns = min(tile.rm, bm), min(tile.rn * (tile.lanes or lanes), bn)
+    inner = [("n", -(-bn // columns)), ("m", -(-bm // rm))]
+    if not committed.packed:
+        # The whole triple walks along rows of C.
+        inner.reverse()
+    return Block(rm, columns, bk), [*around, *inner]
+
+
+def _around(committed: Commitment, blocks: Blocks) -> list[tuple[str, int]]:
+    """Loops over blocks; the order is j k i, but i is outermost where it is the one dispatch."""
+    rows, columns, depth = ("m", blocks.n_m), ("n", blocks.n_n), ("k", blocks.n_k)
+    if committed.pipeline is PipelineKind.BLOCKTILE:
+        return [rows, columns, depth]
+    outermost = committed.grid and (committed.hoist or committed.pack_rest)
+    return [rows, columns, depth] if outermost else [columns, depth, rows]

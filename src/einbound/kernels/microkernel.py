@@ -1,0 +1,105 @@
+"""Cycles of the innermost loop: a register tile on the ports of one core.
+
+The bounds are those of the micro-kernel model of Low, Igual, Smith and Quintana-Orti, "Analytical
+Modeling Is Enough for High-Performance BLIS", ACM TOMS 43(2), 2016: multiply-add ports, the latency
+of the chain through each accumulator, and registers; loads and issue are added to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Loads that cores of the last ten years start per cycle (A. Fog, "The microarchitecture of Intel,
+#: AMD and VIA CPUs"; Arm's optimization guides of Neoverse N1 and V1 say the same).
+LOADS_PER_CYCLE = 2
+#: Instructions that the narrowest of these (Skylake) issue per cycle.
+ISSUES_PER_CYCLE = 4
+#: Cycles from a store to a load of the same address in these: what a spilled accumulator adds to
+#: its chain in every step.
+FORWARD_CYCLES = 5
+#: Cycles to enter and leave the loop over k: pointers, the drained pipeline, one missed branch.
+TILE_CYCLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What one core does in a cycle.
+
+    Attributes:
+        fma_per_cycle: Vector multiply-adds that are started.
+        fma_latency_cycles: Cycles until the result of one can be used.
+        vector_registers: Registers that a program can name.
+    """
+
+    fma_per_cycle: int
+    fma_latency_cycles: int
+    vector_registers: int
+
+
+def is_spilled(rm: int, rn: int, ports: Ports) -> bool:
+    """Whether accumulators, a row of B and one number of A do not fit the registers."""
+    return rm * rn + rn + 1 > ports.vector_registers
+
+
+def step_cycles(rm: int, rn: int, ports: Ports) -> float:
+    """Cycles of one step over k of a tile of rm rows of rn vectors.
+
+    Args:
+        rm: Rows.
+        rn: Vectors in a row.
+        ports: The core.
+
+    Returns:
+        Cycles; never fewer than the multiply-add ports allow.
+
+    Example:
+        >>> core = Ports(fma_per_cycle=2, fma_latency_cycles=4, vector_registers=16)
+        >>> [step_cycles(rm, rn, core) for rm, rn in [(6, 2), (2, 2), (12, 1), (3, 4)]]
+        [6.0, 4.0, 6.5, 9.0]
+    """
+    chain = ports.fma_latency_cycles
+    if is_spilled(rm, rn, ports):
+        chain += FORWARD_CYCLES
+    return max(
+        rm * rn / ports.fma_per_cycle,
+        float(chain),
+        (rm + rn) / LOADS_PER_CYCLE,
+        (rm * rn + rm + rn) / ISSUES_PER_CYCLE,
+    )
+
+
+def tile_cycles(rm: int, rn: int, depth: int, ports: Ports) -> float:
+    """Cycles of one tile over `depth` steps, its results read and written."""
+    update = rm * rn / LOADS_PER_CYCLE + rm * rn
+    return depth * step_cycles(rm, rn, ports) + update + TILE_CYCLES
+
+
+def block_cycles(bm: int, vectors: int, depth: int, tile: tuple[int, int], ports: Ports) -> float:
+    """Cycles of a block of bm rows of `vectors` vectors, cut into tiles.
+
+    Tiles at the edges are smaller, and slower for what they do.
+
+    Args:
+        bm: Rows of the block.
+        vectors: Vectors in a row of it.
+        depth: Steps over k.
+        tile: Rows of a tile, and vectors in a row of it.
+        ports: The core.
+    """
+    rm, rn = tile
+    return sum(
+        n_rows * n_columns * tile_cycles(rows, columns, depth, ports)
+        for rows, n_rows in pieces(bm, rm)
+        for columns, n_columns in pieces(vectors, rn)
+    )
+
+
+def pieces(extent: int, width: int) -> list[tuple[int, int]]:
+    """Sizes that an extent is cut into, each with how often.
+
+    Example:
+        >>> pieces(14, 4)
+        [(4, 3), (2, 1)]
+    """
+    whole, rest = divmod(extent, width)
+    return [(width, whole)] * (whole > 0) + [(rest, 1)] * (rest > 0)
