@@ -82,17 +82,24 @@ class Groups:
     @property
     def a_strides(self) -> tuple[int, int] | None:
         """Elements between neighbours of A along the innermost axes of m and k; None: not both."""
-        return (self.m[-1].a, self.k[-1].a) if self.m and self.k else None
+        return (_innermost(self.m).a, _innermost(self.k).a) if self.m and self.k else None
 
     @property
     def b_strides(self) -> tuple[int, int] | None:
         """The same of B along k and n."""
-        return (self.k[-1].b, self.n[-1].b) if self.k and self.n else None
+        return (_innermost(self.k).b, _innermost(self.n).b) if self.k and self.n else None
 
     @property
     def c_strides(self) -> tuple[int, int] | None:
         """The same of C along m and n."""
-        return (self.m[-1].c, self.n[-1].c) if self.m and self.n else None
+        return (_innermost(self.m).c, _innermost(self.n).c) if self.m and self.n else None
+
+    @property
+    def b_layout(self) -> str:
+        """How B lies: "plain" (all of n side by side), "transposed" (k), or "unknown"."""
+        if is_unit_run([(axis.extent, axis.b) for axis in self.n]):
+            return "plain"
+        return "transposed" if self.k and _innermost(self.k).b == 1 else "unknown"
 
 
 def is_unit_run(axes: Iterable[tuple[int, int]]) -> bool:
@@ -105,6 +112,11 @@ def is_unit_run(axes: Iterable[tuple[int, int]]) -> bool:
     found = [(extent, stride) for extent, stride in axes if extent > 1]
     runs = all(outer[1] == inner[1] * inner[0] for outer, inner in pairwise(found))
     return runs and (not found or found[-1][1] == 1)
+
+
+def _innermost(axes: tuple[GroupAxis, ...]) -> GroupAxis:
+    """The innermost axis that is stepped along; the last one if none is."""
+    return next((axis for axis in reversed(axes) if axis.extent > 1), axes[-1])
 
 
 def _axis(given: Any) -> GroupAxis:

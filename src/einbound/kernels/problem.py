@@ -150,7 +150,7 @@ class MatmulProblem:
             a_dtype=a,
             b_dtype=b,
             out_dtype=c,
-            b_layout=BLayout(product.b_layout),
+            b_layout=BLayout(groups.b_layout),
             hoistable=frozenset(hoistable),
             epilogue=epilogue,
             epilogue_reason=epilogue_reason,

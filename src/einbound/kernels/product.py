@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einbound.errors import KernelError, MachineError
-from einbound.kernels.groups import GroupAxis, Groups, is_unit_run
+from einbound.kernels.groups import GroupAxis, Groups
 from einbound.machine.precision import Precision
 from einbound.step.pair import A, Axis, B, C, Group, Pair
 from einbound.step.view import View
@@ -52,13 +52,6 @@ class Product:
         n = n or (GroupAxis(1, 0, 1, 1),)
         a, b, c = (_precision(view, name) for view, name in zip(views, "abc", strict=True))
         return cls(Groups(batch, m, n, k), (a, b, c))
-
-    @property
-    def b_layout(self) -> str:
-        """How B lies: its columns side by side, its depth side by side, or neither."""
-        if is_unit_run([(axis.extent, axis.b) for axis in self.groups.n]):
-            return "plain"
-        return "transposed" if self.groups.k[-1].b == 1 else "unknown"
 
 
 def _operands(pair: Pair) -> tuple[View, View, View]:

@@ -1,4 +1,4 @@
-"""The same product seen otherwise: transposed, or with its contracted loops in another order."""
+"""The same product seen otherwise: transposed, or with the axes of a group in another order."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from einbound.kernels.decisions import Decision, IndexOrder, Roles, RolesKind
+from einbound.kernels.decisions import Decision, Group, IndexOrder, Roles, RolesKind
+from einbound.kernels.groups import Groups
 from einbound.kernels.problem import BLayout, MatmulProblem
+from einbound.kernels.product import Product
+from einbound.kernels.spec import KernelSpec
 
 _OTHER = {"A": "B", "B": "A"}
 
@@ -27,14 +30,37 @@ def viewed(problem: MatmulProblem, path: Iterable[tuple[str, Decision]]) -> Matm
         if isinstance(decision, Roles) and decision.kind is RolesKind.SWAPPED:
             problem = swapped(problem)
         if isinstance(decision, IndexOrder):
-            problem = reordered(problem, decision.order)
+            problem = reordered(problem, decision)
+    return problem
+
+
+def seen_by(problem: MatmulProblem, spec: KernelSpec) -> MatmulProblem:
+    """The product that a kernel's parameters are about.
+
+    Example:
+        >>> from einbound.kernels.kinds import PipelineKind
+        >>> kernel = KernelSpec(gpu=False, pipeline=PipelineKind.TENSORIZED, k_order=(1, 0))
+        >>> seen_by(MatmulProblem(m=2, n=3, k=4, outer_k=(5,)), kernel).k
+        5
+    """
+    if spec.swapped:
+        problem = swapped(problem)
+    orders = {Group.M: spec.m_order, Group.N: spec.n_order, Group.K: spec.k_order}
+    for group, order in orders.items():
+        if order:
+            problem = reordered(problem, IndexOrder(order, group))
     return problem
 
 
 def swapped(problem: MatmulProblem) -> MatmulProblem:
-    """The product of the transposes, B^T A^T, which is the transpose of the result."""
+    """The product of the transposes, B^T A^T, which is the transpose of the result.
+
+    Law: swapped twice, it is the same but for strides that were left to be understood
+    (tests/test_family_views.py).
+    """
     a_row, a_column = a_strides(problem)
     strides = b_strides(problem)
+    groups = problem.groups and problem.groups.swapped
     return replace(
         problem,
         m=problem.n,
@@ -42,33 +68,48 @@ def swapped(problem: MatmulProblem) -> MatmulProblem:
         a_dtype=problem.b_dtype,
         b_dtype=problem.a_dtype,
         hoistable=frozenset(_OTHER[each] for each in problem.hoistable),
-        b_layout=_layout(a_column, a_row),
+        b_layout=_grouped_layout(groups) if groups else _layout(a_column, a_row),
         a_strides=strides and strides[::-1],
         b_strides=(a_column, a_row),
         c_strides=c_strides(problem)[::-1],
+        groups=groups,
+        groups=groups,
     )
 
 
-def reordered(problem: MatmulProblem, order: tuple[int, ...]) -> MatmulProblem:
-    """The product with its contracted loops nested in another order.
+def n_axes(problem: MatmulProblem, group: Group) -> int:
+    """How many axes of a group can be nested in any order; 1 where strides do not tell."""
+    if problem.groups is not None:
+        return max(1, len(_axes(problem.groups, group)))
+    told = problem.a_strides is None and problem.b_strides is None
+    return len(problem.outer_k) + 1 if group is Group.K and told else 1
+
+
+def reordered(problem: MatmulProblem, order: IndexOrder) -> MatmulProblem:
+    """The product with the axes of one group nested in another order.
 
     Args:
-        problem: A product whose operands are contiguous, so that the strides follow.
-        order: Places in (`outer_k`..., `k`), outermost first.
+        problem: A product that has so many axes in this group (`n_axes`).
+        order: The order.
     """
+    if problem.groups is not None:
+        return _regrouped(problem, problem.groups, order)
     extents = (*problem.outer_k, problem.k)
-    inner = order[-1]
+    inner = order.order[-1]
     step = prod(extents[inner + 1 :])
     a_row, a_column = a_strides(problem)
     given = b_strides(problem)
     strides = given and (given[0] * step, given[1])
+    layout = _layout(*strides) if strides else problem.b_layout
+    groups = problem.groups and problem.groups.reordered(order)
     return replace(
         problem,
         k=extents[inner],
-        outer_k=tuple(extents[place] for place in order[:-1]),
-        b_layout=_layout(*strides) if strides else problem.b_layout,
+        outer_k=tuple(extents[place] for place in order.order[:-1]),
+        b_layout=BLayout(groups.b_layout) if groups else layout,
         a_strides=(a_row, a_column * step),
         b_strides=strides,
+        groups=groups,
     )
 
 
@@ -89,6 +130,22 @@ def b_strides(problem: MatmulProblem) -> tuple[int, int] | None:
 def c_strides(problem: MatmulProblem) -> tuple[int, int]:
     """The same of the result along m and n."""
     return problem.c_strides or (problem.n, 1)
+
+
+def _regrouped(problem: MatmulProblem, groups: Groups, order: IndexOrder) -> MatmulProblem:
+    axes = _axes(groups, Group(order.group))
+    groups = replace(groups, **{str(order.group): tuple(axes[place] for place in order.order)})
+    *outer_k, k = (axis.extent for axis in groups.k)
+    layout = _grouped_layout(groups)
+    return replace(problem, k=k, outer_k=tuple(outer_k), b_layout=layout, groups=groups)
+
+
+def _axes(groups: Groups, group: Group) -> tuple[object, ...]:
+    return {Group.M: groups.m, Group.N: groups.n, Group.K: groups.k}[group]
+
+
+def _grouped_layout(groups: Groups) -> BLayout:
+    return BLayout(Product(groups, ()).b_layout)
 
 
 def _layout(row: int, column: int) -> BLayout:
