@@ -105,7 +105,7 @@ def committed_by(
         lattice_width: The width of all blocks of the lattice; 0: all columns; None: not known.
 
     Example:
-        >>> committed_by([("geometry", Geometry(GpuMma(16, 32, 0)))]).packed
+        >>> committed_by([("tensorized-form", TensorizedForm(FormKind.WHOLE_TRIPLE))]).packed
         False
     """
     so_far = OPEN

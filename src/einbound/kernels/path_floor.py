@@ -96,5 +96,5 @@ def _staged(
         return (0, 0, 0)
     rows, _, depth = smallest_tile(problem, limits)
     corner = {Axis.BM: rows, Axis.BK: depth}
-    corner |= {box.axis: box.lo for box in decisions if isinstance(box, LatticeBox)}
+    corner |= {Axis(box.axis): box.lo for box in decisions if isinstance(box, LatticeBox)}
     return (corner[Axis.BM], limits.mma.width, corner[Axis.BK])
