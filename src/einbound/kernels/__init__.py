@@ -19,6 +19,7 @@ from einbound.kernels.decisions import (
     GeometryChoice,
     GpuBlocktile,
     GpuMma,
+    Group,
     IndexOrder,
     Lattice,
     LatticeBox,
@@ -44,7 +45,7 @@ from einbound.kernels.numerics import HalfArithmetic, Numerics
 from einbound.kernels.path_floor import path_floor
 from einbound.kernels.problem import BLayout, MatmulProblem
 from einbound.kernels.spec import KernelSpec
-from einbound.kernels.views import viewed
+from einbound.kernels.views import seen_by, viewed
 from einbound.machine.limits import HardwareLimits, MmaLimits
 from einbound.machine.precision import Precision
 
@@ -64,6 +65,7 @@ __all__ = [
     "GeometryChoice",
     "GpuBlocktile",
     "GpuMma",
+    "Group",
     "HalfArithmetic",
     "HardwareLimits",
     "IndexOrder",
@@ -100,6 +102,7 @@ __all__ = [
     "path_floor",
     "render_path",
     "score_bound",
+    "seen_by",
     "to_json",
     "viewed",
 ]

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from einbound.kernels import cpu_cost, gpu_cost
 from einbound.kernels.commitment import Commitment, commitment_of, committed_by
-from einbound.kernels.decisions import Decision, IndexOrder, RegisterTile, Roles, RolesKind
+from einbound.kernels.decisions import Decision, RegisterTile
 from einbound.kernels.estimate import Cost, Transfer
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
-from einbound.kernels.views import viewed
+from einbound.kernels.views import seen_by, viewed
 from einbound.machine.limits import HardwareLimits
 
 __all__ = ["Cost", "Transfer", "cost", "least_cost"]
@@ -36,12 +36,7 @@ def cost(spec: KernelSpec, problem: MatmulProblem, limits: HardwareLimits) -> Co
         >>> cost(spec, MatmulProblem(m=100, n=64, k=64), gpu("sm_90")).flops
         1048576
     """
-    seen: list[tuple[str, Decision]] = []
-    if spec.swapped:
-        seen.append((Roles.level, Roles(RolesKind.SWAPPED)))
-    if spec.k_order:
-        seen.append((IndexOrder.level, IndexOrder(spec.k_order)))
-    return _priced(viewed(problem, seen), limits, commitment_of(spec))
+    return _priced(seen_by(problem, spec), limits, commitment_of(spec))
 
 
 def least_cost(

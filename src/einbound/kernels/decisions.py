@@ -24,6 +24,7 @@ from einbound.kernels.kinds import (
     BatchKind,
     FormKind,
     FusionKind,
+    Group,
     PackingKind,
     PipelineKind,
     RolesKind,
@@ -56,6 +57,7 @@ __all__ = [
     "GeometryChoice",
     "GpuBlocktile",
     "GpuMma",
+    "Group",
     "IndexOrder",
     "Lattice",
     "LatticeBox",
@@ -78,17 +80,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class IndexOrder(AbstractOrdered):
-    """How the loops of the contracted group are nested.
+    """How the loops of one group are nested.
 
     Attributes:
-        order: Places in (`outer_k`..., `k`), outermost first; the last one is blocked.
+        order: Places of the group's axes, outermost first; of the contracted group, these are
+            (`outer_k`..., `k`), and the last one is blocked.
+        group: Also as "m", "n" or "k".
     """
 
     rank: ClassVar[int] = 1
-    level: ClassVar[str] = "index-order"
     order: tuple[int, ...]
+    group: Group | str = Group.K
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "group", chosen(Group, self.group, "group of IndexOrder"))
         if sorted(self.order) != list(range(len(self.order))):
             raise KernelError(
                 f"IndexOrder is {self.order!r}; expected every place from 0 to one below their "
@@ -96,9 +101,14 @@ class IndexOrder(AbstractOrdered):
             )
 
     @property
+    def level(self) -> str:
+        """The group."""
+        return f"{self.group}-order"
+
+    @property
     def label(self) -> str:
         """The places."""
-        return " ".join(f"k{place}" for place in self.order)
+        return " ".join(f"{self.group}{place}" for place in self.order)
 
 
 @dataclass(frozen=True, slots=True)

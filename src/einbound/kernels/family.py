@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from einbound.kernels.decisions import (
     Fusion,
     FusionKind,
     Geometry,
+    Group,
     IndexOrder,
     Pipeline,
     PipelineKind,
@@ -23,11 +24,11 @@ from einbound.kernels.decisions import (
 from einbound.kernels.geometry import Lattice
 from einbound.kernels.menu import Menu
 from einbound.kernels.problem import MatmulProblem
-from einbound.kernels.rules import zeroes_by_rows
+from einbound.kernels.rules import writes_rows, zeroes_by_rows
 from einbound.kernels.site import Site
 from einbound.kernels.spec import KernelSpec
 from einbound.kernels.verdicts import Node, Verdict, choice, legal
-from einbound.kernels.views import c_strides, reordered, swapped
+from einbound.kernels.views import n_axes, reordered, swapped
 from einbound.machine.limits import HardwareLimits
 from einbound.space.lift import lift_where
 from einbound.space.tree import Child, Choice
@@ -53,7 +54,7 @@ def family_tree(
         >>> from einbound.space.traversal import leaves
         >>> cpu = HardwareLimits(simd_vector_bytes=32)
         >>> len(leaves(family_tree(MatmulProblem(m=64, n=64, k=64), cpu)))
-        24
+        20
     """
     base = KernelSpec(gpu=limits.is_gpu, pipeline=PipelineKind.BLOCKTILE)
     return _roles(Site(problem, limits, menu, base))
@@ -71,33 +72,39 @@ def _roles(site: Site) -> Choice[Decision, KernelSpec]:
     """Which operand is A, where the menu asks; kernels write rows of what they compute."""
     if not site.menu.roles:
         return _orders(site)
-    row, column = c_strides(site.problem)
     other = replace(site.deciding(swapped=True), problem=swapped(site.problem))
+    ways = {RolesKind.AS_GIVEN: site, RolesKind.SWAPPED: other}
     return choice(
-        [
-            (Roles(RolesKind.AS_GIVEN), legal([_writes_rows(column)], _below(_orders, site))),
-            (Roles(RolesKind.SWAPPED), legal([_writes_rows(row)], _below(_orders, other))),
-        ]
+        (Roles(kind), legal([_can_write_rows(way)], _below(_orders, way)))
+        for kind, way in ways.items()
     )
 
 
 def _orders(site: Site) -> Choice[Decision, KernelSpec]:
-    """Which contracted loop is innermost, where the menu asks and strides tell what that means."""
-    problem = site.problem
-    places = range(len(problem.outer_k) + 1)
-    is_contiguous = problem.a_strides is None and problem.b_strides is None
-    if not site.menu.index_orders or len(places) == 1 or not is_contiguous:
+    """The nesting of the axes of each group, where the menu asks and there are several."""
+    groups = [group for group in Group if n_axes(site.problem, group) > 1]
+    return _nested(groups if site.menu.index_orders else [], site)
+
+
+def _nested(groups: Sequence[Group], site: Site) -> Choice[Decision, KernelSpec]:
+    """The innermost axis of the first group, then of the others: the rest stay as they are."""
+    if not groups:
         return _fusions(site)
-    orders = [(*(place for place in places if place != last), last) for last in reversed(places)]
-    return choice(
-        (IndexOrder(order), _below(_fusions, _ordered(site, order))()) for order in orders
-    )
+    group, *rest = groups
+    places = range(n_axes(site.problem, group))
+    orders = [
+        IndexOrder((*(each for each in places if each != last), last), group)
+        for last in reversed(places)
+    ]
+    return choice((order, _order(site, order, rest)) for order in orders)
 
 
-def _ordered(site: Site, order: tuple[int, ...]) -> Site:
-    if order == tuple(range(len(order))):
-        return site
-    return replace(site.deciding(k_order=order), problem=reordered(site.problem, order))
+def _order(site: Site, order: IndexOrder, rest: Sequence[Group]) -> Verdict:
+    if list(order.order) != sorted(order.order):
+        decided = {f"{order.group}_order": order.order}
+        site = replace(site.deciding(**decided), problem=reordered(site.problem, order))
+    rules = [writes_rows(site.problem)] if order.group is Group.N else []
+    return legal(rules, _below(partial(_nested, rest), site))
 
 
 def _fusions(site: Site) -> Choice[Decision, KernelSpec]:
@@ -141,11 +148,12 @@ def _below(make: Callable[[Site], Node], site: Site) -> Callable[[], Verdict]:
 def _has_tail(problem: MatmulProblem) -> Witness | None:
     if problem.epilogue is not None:
         return None
-    return Witness("fusion needs an elementwise tail that alone reads the product")
+    return Witness(f"fusion needs a tail: {problem.unfused_because}")
 
 
-def _writes_rows(stride: int) -> Witness | None:
-    if stride == 1:
+def _can_write_rows(site: Site) -> Witness | None:
+    """Some order of the columns' axes must let kernels write rows, if orders are open."""
+    groups = site.problem.groups
+    if site.menu.index_orders and groups is not None and any(axis.c == 1 for axis in groups.n):
         return None
-    rule = "kernels write rows, along which the result must be contiguous"
-    return Witness.of(rule, 1, stride=stride)
+    return writes_rows(site.problem)

@@ -22,6 +22,14 @@ class RolesKind(StrEnum):
     SWAPPED = "swapped"
 
 
+class Group(StrEnum):
+    """A group of indices that a product treats as one."""
+
+    M = "m"
+    N = "n"
+    K = "k"
+
+
 class PipelineKind(StrEnum):
     """Which composed pipeline."""
 

@@ -41,7 +41,7 @@ class Menu:
         two_row_twin: Whether the model proposes a tile of two rows as well.
         numerics: Formats that may be computed in.
         roles: Whether there is a level for the roles of the operands.
-        index_orders: Whether there is a level for the nesting of the contracted loops.
+        index_orders: Whether there are levels for the nesting of the axes of each group.
         predict_spills: Whether a blocktile whose registers are predicted to spill is unknown.
         pad_factor: Geometries whose padded volume is above this multiple of the problem's are
             excluded; None: none are.

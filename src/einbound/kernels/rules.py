@@ -81,10 +81,20 @@ def has_hoistable(site: Site) -> Witness | None:
 def zeroes_by_rows(problem: MatmulProblem) -> Witness | None:
     """A result that is zeroed in the same routine needs a row axis outside its columns."""
     row, column = c_strides(problem)
-    if not problem.zeroed or row >= column:
+    is_stepped = problem.m > 1 and problem.n > 1
+    if not problem.zeroed or not is_stepped or row >= column:
         return None
     rule = "a zeroed result needs its row axis outside its column axis"
     return Witness.of(rule, row_stride=row, column_stride=column)
+
+
+def writes_rows(problem: MatmulProblem) -> Witness | None:
+    """Kernels write vectors along the columns of the result, which must lie side by side."""
+    _, stride = c_strides(problem)
+    if stride == 1 or problem.n == 1:
+        return None
+    rule = "kernels write rows, along which the result must be contiguous"
+    return Witness.of(rule, 1, stride=stride)
 
 
 def pads_little(site: Site, bm: int, bn: int, bk: int) -> Witness | None:

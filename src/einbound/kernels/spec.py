@@ -37,6 +37,8 @@ class KernelSpec:
             all other fields are then about that product.
         k_order: How the contracted loops are nested, as places in the problem's own order; empty:
             as given.
+        m_order: The same of the axes of which the rows are made.
+        n_order: The same of the columns.
     """
 
     gpu: bool
@@ -60,3 +62,5 @@ class KernelSpec:
     tile: RegisterTile | None = None
     swapped: bool = False
     k_order: tuple[int, ...] = ()
+    m_order: tuple[int, ...] = ()
+    n_order: tuple[int, ...] = ()

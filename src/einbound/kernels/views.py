@@ -7,9 +7,8 @@ from dataclasses import replace
 from math import prod
 
 from einbound.kernels.decisions import Decision, Group, IndexOrder, Roles, RolesKind
-from einbound.kernels.groups import Groups
+from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.problem import BLayout, MatmulProblem
-from einbound.kernels.product import Product
 from einbound.kernels.spec import KernelSpec
 
 _OTHER = {"A": "B", "B": "A"}
@@ -68,11 +67,10 @@ def swapped(problem: MatmulProblem) -> MatmulProblem:
         a_dtype=problem.b_dtype,
         b_dtype=problem.a_dtype,
         hoistable=frozenset(_OTHER[each] for each in problem.hoistable),
-        b_layout=_grouped_layout(groups) if groups else _layout(a_column, a_row),
+        b_layout=BLayout(groups.b_layout) if groups else _layout(a_column, a_row),
         a_strides=strides and strides[::-1],
         b_strides=(a_column, a_row),
         c_strides=c_strides(problem)[::-1],
-        groups=groups,
         groups=groups,
     )
 
@@ -100,16 +98,13 @@ def reordered(problem: MatmulProblem, order: IndexOrder) -> MatmulProblem:
     a_row, a_column = a_strides(problem)
     given = b_strides(problem)
     strides = given and (given[0] * step, given[1])
-    layout = _layout(*strides) if strides else problem.b_layout
-    groups = problem.groups and problem.groups.reordered(order)
     return replace(
         problem,
         k=extents[inner],
         outer_k=tuple(extents[place] for place in order.order[:-1]),
-        b_layout=BLayout(groups.b_layout) if groups else layout,
+        b_layout=_layout(*strides) if strides else problem.b_layout,
         a_strides=(a_row, a_column * step),
         b_strides=strides,
-        groups=groups,
     )
 
 
@@ -134,18 +129,15 @@ def c_strides(problem: MatmulProblem) -> tuple[int, int]:
 
 def _regrouped(problem: MatmulProblem, groups: Groups, order: IndexOrder) -> MatmulProblem:
     axes = _axes(groups, Group(order.group))
-    groups = replace(groups, **{str(order.group): tuple(axes[place] for place in order.order)})
+    nested = {str(order.group): tuple(axes[place] for place in order.order)}
+    groups = replace(groups, **nested)
     *outer_k, k = (axis.extent for axis in groups.k)
-    layout = _grouped_layout(groups)
+    layout = BLayout(groups.b_layout)
     return replace(problem, k=k, outer_k=tuple(outer_k), b_layout=layout, groups=groups)
 
 
-def _axes(groups: Groups, group: Group) -> tuple[object, ...]:
+def _axes(groups: Groups, group: Group) -> tuple[GroupAxis, ...]:
     return {Group.M: groups.m, Group.N: groups.n, Group.K: groups.k}[group]
-
-
-def _grouped_layout(groups: Groups) -> BLayout:
-    return BLayout(Product(groups, ()).b_layout)
 
 
 def _layout(row: int, column: int) -> BLayout:
