@@ -44,7 +44,8 @@ class Grown:
 
     Attributes:
         tree: What was grown.
-        made: Number of calls, by the path to what the callable made.
+        made: Number of calls, by the path to what the callable made; what an exclusion hides has
+            one more step, ("lifted", 0), or 1 and so on for exclusions in exclusions.
     """
 
     tree: Tree[int, int]
@@ -69,16 +70,16 @@ def grown(spec: Spec) -> Grown:
 
         return make
 
-    def hidden(say: Say, path: Steps) -> Callable[[], Judged[int, int]]:
+    def hidden(say: Say, path: Steps, nth: int) -> Callable[[], Judged[int, int]]:
         def make() -> Judged[int, int]:
-            result.made[(*path, ("lifted", 0))] += 1
-            return judged(say, path)
+            result.made[(*path, ("lifted", nth))] += 1
+            return judged(say, path, nth + 1)
 
         return make
 
-    def judged(say: Say, path: Steps) -> Judged[int, int]:
+    def judged(say: Say, path: Steps, nth: int = 0) -> Judged[int, int]:
         if isinstance(say.below, Say):
-            return Excluded(say.witness, hidden(say.below, path))
+            return Excluded(say.witness, hidden(say.below, path, nth))
         if say.below is None:
             return Refuted(say.witness)
         below = lazily(say.below, path)

@@ -6,7 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from einbound.space.tree import Child, Choice, Excluded, Judged, Leaf, Tree, Unknown
+from einbound.space.tree import (
+    Child,
+    Choice,
+    Excluded,
+    Judged,
+    Leaf,
+    Tree,
+    Unknown,
+    checked_tree,
+    checked_verdict,
+)
 
 D = TypeVar("D")
 P = TypeVar("P")
@@ -21,7 +31,7 @@ def lift_excluded(judged: Judged[D, P]) -> Judged[D, P]:
         >>> lift_excluded(Excluded("too small to win", Child(Leaf("one"))))
         Child(Leaf(payload='one'))
     """
-    return judged.lifted if isinstance(judged, Excluded) else judged
+    return judged.lifted if isinstance(judged, Excluded) else checked_verdict(judged)
 
 
 def lift_where(tree: Tree[D, P], is_lifted: Callable[[D], bool]) -> Tree[D, P]:
@@ -43,6 +53,7 @@ def lift_where(tree: Tree[D, P], is_lifted: Callable[[D], bool]) -> Tree[D, P]:
         >>> lift_where(Choice("tile", ((1, small), (2, small))), lambda tile: tile > 1)
         Choice('tile', {1: Excluded, 2: Child})
     """
+    tree = checked_tree(tree)
     if isinstance(tree, Leaf):
         return tree
     ways = ((each, _without(judged, each, is_lifted)) for each, judged in tree.children)

@@ -20,6 +20,7 @@ from einbound.space.tree import (
     Refuted,
     Tree,
     Unknown,
+    checked_tree,
 )
 
 D = TypeVar("D")
@@ -119,7 +120,7 @@ def _witnesses(
 def _walk(tree: Tree[D, P]) -> Iterator[tuple[list[tuple[str, D]], Tree[D, P] | Judged[D, P]]]:
     """Every tree and every verdict in reach with its path, which is one list all the time."""
     path: list[tuple[str, D]] = []
-    yield path, tree
+    yield path, checked_tree(tree)
     todo = _ways(tree, 0)
     while todo:
         n_above, step, judged = todo.pop()

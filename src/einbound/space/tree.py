@@ -7,7 +7,7 @@ only, since comparing makes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
@@ -55,7 +55,7 @@ class Choice(Node, Generic[D, P]):
         if not isinstance(self.level, str):
             raise SpaceError(f"the level of a choice is {self.level!r}; expected its name as text")
         object.__setattr__(self, "children", _pairs(self.level, self.children))
-        seen: set[D] = set()
+        seen: set[Any] = set()
         for decision, judged in self.children:
             _check_decision(self.level, decision, seen)
             if not isinstance(judged, _VERDICTS):
@@ -203,6 +203,36 @@ _EXPECTED = {
 }
 
 
+def checked_tree(tree: Tree[D, P]) -> Tree[D, P]:
+    """The tree itself, if it is one.
+
+    Raises:
+        SpaceError: It is a verdict, or something else.
+
+    Example:
+        >>> checked_tree(Leaf(3))
+        Leaf(payload=3)
+    """
+    if not isinstance(tree, _TREES):
+        raise SpaceError(f"{tree!r} is no tree; expected {_EXPECTED[_TREES]}")
+    return tree
+
+
+def checked_verdict(judged: Judged[D, P]) -> Judged[D, P]:
+    """The verdict itself, if it is one.
+
+    Raises:
+        SpaceError: It is a tree, or something else.
+
+    Example:
+        >>> checked_verdict(Refuted("9 does not divide m"))
+        Refuted(witness='9 does not divide m')
+    """
+    if not isinstance(judged, _VERDICTS):
+        raise SpaceError(f"{judged!r} is no verdict; expected {_EXPECTED[_VERDICTS]}")
+    return judged
+
+
 def _choice(level: str, decisions: tuple[Any, ...], *judged: Any) -> Choice[Any, Any]:
     return Choice(level, tuple(zip(decisions, judged, strict=True)))
 
@@ -233,6 +263,10 @@ def _held(holder: Any, kinds: tuple[type, ...]) -> object:
 
 
 def _pairs(level: str, children: Any) -> tuple[tuple[Any, Any], ...]:
+    if not isinstance(children, Iterable):
+        raise SpaceError(
+            f"the children of choice {level!r} are {children!r}; expected pairs (decision, verdict)"
+        )
     pairs = tuple(children)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
