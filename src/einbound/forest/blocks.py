@@ -75,6 +75,32 @@ class ForestPlan:
     block: Block
     kept: frozenset[int] = frozenset()
 
+    def is_result(self, value: int) -> bool:
+        """Whether a value outlives the run."""
+        return value in self.kept or value in self.forest.targets
+
+    def homes(self) -> dict[int, tuple[int, ...]]:
+        """For each value that is made, the numbers of the common loops in which it lives.
+
+        These are the loops around all that make or read it, as far as none adds up in it: a sum
+        over a loop's trips lives outside of it.
+        """
+        paths = dict(_paths(self.block, ()))
+        homes = {}
+        for value, makers in self.forest.producers.items():
+            users = [*makers, *self.forest.readers.get(value, ())]
+            home = [] if self.is_result(value) else list(paths[makers[0]])
+            for number, loop in enumerate(home):
+                inside = all(loop in paths[user][number : number + 1] for user in users)
+                if not inside or any(self._sums(loop, maker) for maker in makers):
+                    del home[number:]
+                    break
+            homes[value] = tuple(loop.number for loop in home)
+        return homes
+
+    def _sums(self, loop: Together, maker: int) -> bool:
+        return dict(loop.cuts)[maker] not in self.forest.productions[maker].network.output
+
 
 def members(block: Block) -> Iterator[Member]:
     """All productions of a block, in order."""
@@ -83,3 +109,14 @@ def members(block: Block) -> Iterator[Member]:
             yield item
         else:
             yield from members(item.body)
+
+
+def _paths(
+    block: Block, around: tuple[Together, ...]
+) -> Iterator[tuple[int, tuple[Together, ...]]]:
+    """Each production with the common loops around it, outermost first."""
+    for item in block:
+        if isinstance(item, Member):
+            yield item.production, around
+        else:
+            yield from _paths(item.body, (*around, item))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from einbound.expr.network import Network
-from einbound.forest.blocks import Block, ForestPlan, Member, Together, members
+from einbound.forest.blocks import Block, ForestPlan, Item, Member, Together, members
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.plan.tree import Tree
 from einbound.schedule.cells import Cell, Place
@@ -105,6 +106,10 @@ class _Linking:
     partial: dict[int, tuple[int, ...]] = field(default_factory=dict)
     begun: set[int] = field(default_factory=set)
 
+    @cached_property
+    def homes(self) -> dict[int, tuple[int, ...]]:
+        return self.plan.homes()
+
     @property
     def forest(self) -> Forest:
         return self.plan.forest
@@ -118,15 +123,15 @@ class _Linking:
 
     def block(self, block: Block) -> None:
         """Write the items of one block, and the beginning and end of the values that live in it."""
-        homes = self._homes(block)
+        lives = self._lives(block)
         for number, item in enumerate(block):
-            for value in homes[number][0]:
+            for value in lives[number][0]:
                 self._begin(value)
             if isinstance(item, Member):
                 self._member(item)
             else:
                 self._together(item)
-            for value in homes[number][1]:
+            for value in lives[number][1]:
                 self.frames[-1].body.append(Free(self.memory[value]))
 
     def finish(self) -> Lowered:
@@ -153,29 +158,23 @@ class _Linking:
             Schedule(cells, body, results, tuple(self.extents)), tuple(self.steps), memory
         )
 
-    def _homes(self, block: Block) -> list[tuple[list[int], list[int]]]:
-        """Values that begin before, and end behind, each item, since nothing else touches them."""
-        touched = [_touched(self.forest, (item,)) for item in block]
-        inside = {production for item in block for production in _numbers((item,))}
-        homes: list[tuple[list[int], list[int]]] = [([], []) for _ in block]
-        for value in self.forest.values:
-            users = set(self.forest.producers.get(value.number, ()))
-            users.update(self.forest.readers.get(value.number, ()))
-            items = [n for n, values in enumerate(touched) if value.number in values]
-            is_result = value.kind is Kind.TARGET or value.number in self.plan.kept
-            if value.kind is Kind.LEAF or not items:
-                continue
-            is_outermost = len(self.frames) == 1
-            if is_result:
-                if is_outermost:
-                    homes[items[0]][0].append(value.number)
-            elif users <= inside and not self._is_deeper(items, block):
-                homes[items[0]][0].append(value.number)
-                homes[items[-1]][1].append(value.number)
-        return homes
+    def _lives(self, block: Block) -> list[tuple[list[int], list[int]]]:
+        """The values that begin before, and end behind, each item."""
+        here = tuple(frame.loop.number for frame in self.frames[1:] if frame.loop)
+        touched = [self._touched(item) for item in block]
+        lives: list[tuple[list[int], list[int]]] = [([], []) for _ in block]
+        for value, home in self.homes.items():
+            items = [n for n, values in enumerate(touched) if value in values]
+            if home == here and items:
+                lives[items[0]][0].append(value)
+                if not self.plan.is_result(value):
+                    lives[items[-1]][1].append(value)
+        return lives
 
-    def _is_deeper(self, items: Sequence[int], block: Block) -> bool:
-        return len(items) == 1 and isinstance(block[items[0]], Together)
+    def _touched(self, item: Item) -> set[int]:
+        """The values that the productions of an item read or write."""
+        made = [self._production(member.production) for member in members((item,))]
+        return {value for each in made for value in (each.into, *each.operands)}
 
     def _begin(self, value: int) -> None:
         """Make the memory of a value, as wide as one trip of the loops around it."""
@@ -185,8 +184,7 @@ class _Linking:
             cut = [frame.index for frame in self.frames[1:] if frame.cut(maker.number) == local]
             extent = self.forest.values[value].shape[axis]
             indices.append(cut[0] if cut else self._index(extent))
-        is_result = self.forest.values[value].kind is Kind.TARGET or value in self.plan.kept
-        place = Place.RESULT if is_result else Place.STORED
+        place = Place.RESULT if self.plan.is_result(value) else Place.STORED
         cell = self._cell(value, place, tuple(indices))
         self.memory[value] = cell
         self.partial[cell] = ()
@@ -457,13 +455,3 @@ class _Copy:
                 return replace(what, source=self.at[what.source], into=self.at[what.into])
             case See():
                 raise AssertionError("one tree renames nothing")
-
-
-def _numbers(block: Block) -> frozenset[int]:
-    return frozenset(member.production for member in members(block))
-
-
-def _touched(forest: Forest, block: Block) -> frozenset[int]:
-    """The values that the productions of a block read or write."""
-    made = [forest.productions[number] for number in _numbers(block)]
-    return frozenset(value for each in made for value in (each.into, *each.operands))

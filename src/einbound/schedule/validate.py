@@ -4,7 +4,9 @@
    making.
 2. form: a reader inside a loop sees every cell that carries the loop's index sliced by that loop.
 3. chain: a slice carries its source's indices and one loop more, a renamed view its source's axes;
-   a cell that sums the trips of a loop is not read before that loop has ended.
+   a cell that sums the trips of a loop is not read before that loop has ended; of memory that a
+   running loop fills part by part, only the part of the same trip is read; nothing is written
+   after it was read.
 4. life: a cell is read as often as the table says, and each stored cell once freed.
 5. uniqueness: one making per cell, one loop per number, no index looped twice; memory has one
    writer that fills it, and others that add to what this one has filled.
@@ -53,8 +55,8 @@ def validate(schedule: Schedule) -> Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Filling:
-    """Who fills a piece of memory, and which part of it in one trip of the loops around.
+class _Writing:
+    """Where a piece of memory is written, and which part of it in one trip of the loops around.
 
     Attributes:
         loops: Numbers of the loops open then.
@@ -71,7 +73,8 @@ class _Check:
     loops: list[Loop] = field(default_factory=list)
     alive: set[int] = field(default_factory=set)
     made: set[int] = field(default_factory=set)
-    filled: dict[int, _Filling] = field(default_factory=dict)
+    written: dict[int, list[_Writing]] = field(default_factory=dict)
+    read: set[int] = field(default_factory=set)
     freed: set[int] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     lives: dict[int, int] = field(default_factory=dict)
@@ -118,7 +121,7 @@ class _Check:
                 self._broken("life", f"cell {cell.number} is never freed")
         for result in self.schedule.results:
             is_operand = self._cell(result).place is Place.OPERAND
-            if not is_operand and result not in self.filled:
+            if not is_operand and result not in self.written:
                 self._broken("visibility", f"the result, cell {result}, is never written")
 
     def _cell(self, number: int) -> Cell:
@@ -144,6 +147,9 @@ class _Check:
         running = {loop.number for loop in self.loops}
         if any(running.intersection(each.partial) for each in chain):
             self._broken("chain", f"{reader} reads cell {cell.number} before its sum is complete")
+        for writing in self.written.get(chain[-1].number, ()):
+            self._same_part(reader, cell, writing, "chain")
+        self.read.add(chain[-1].number)
 
     def _form(self, cell: Cell, user: Instruction) -> None:
         for loop in self.loops:
@@ -215,13 +221,20 @@ class _Check:
         self._form(cell, instruction)
         if isinstance(instruction, Contract | Sum):
             self._sums(instruction, cell, memory)
+        if memory.number in self.read:
+            self._broken("chain", f"{instruction} writes cell {memory.number} after it was read")
+        writings = self.written.setdefault(memory.number, [])
         if isinstance(instruction, Add) or getattr(instruction, "onto", False):
-            self._adds_onto(instruction, cell, memory)
-        elif memory.number in self.filled:
+            if not writings:
+                self._broken(
+                    "uniqueness", f"{instruction} adds to cell {memory.number}, never filled"
+                )
+            for writing in writings:
+                self._same_part(instruction, cell, writing, "uniqueness")
+        elif writings:
             self._broken("uniqueness", f"cell {memory.number} has two writers")
-        else:
-            loops = tuple(loop.number for loop in self.loops)
-            self.filled[memory.number] = _Filling(loops, self._parts(cell))
+        loops = tuple(loop.number for loop in self.loops)
+        writings.append(_Writing(loops, self._parts(cell)))
 
     def _sums(self, instruction: Contract | Sum, cell: Cell, memory: Cell) -> None:
         """The loops that add are those around the writing, not the memory, without its index."""
@@ -234,21 +247,20 @@ class _Check:
                 f"{cell.partial}; the loops that sum here are {summing}",
             )
 
-    def _adds_onto(self, instruction: Instruction, cell: Cell, memory: Cell) -> None:
-        """What is added to has been filled: all of it, or the same part in the same trips."""
-        filling = self.filled.get(memory.number)
-        if filling is None:
-            self._broken("uniqueness", f"{instruction} adds to cell {memory.number}, never filled")
-        both = {loop.number for loop in self.loops}.intersection(filling.loops)
+    def _same_part(
+        self, instruction: Instruction, cell: Cell, writing: _Writing, rule: str
+    ) -> None:
+        """What is used was written before: all of it, or the same part in the same trips."""
+        both = {loop.number for loop in self.loops}.intersection(writing.loops)
         mine, theirs = (
             {(axis, loop) for axis, loop in parts if loop in both}
-            for parts in (self._parts(cell), filling.parts)
+            for parts in (self._parts(cell), writing.parts)
         )
         if mine != theirs:
             self._broken(
-                "uniqueness",
-                f"{instruction} adds to another part of cell {memory.number} than was filled in "
-                f"the same trip: {sorted(mine)} and {sorted(theirs)} as (axis, loop)",
+                rule,
+                f"{instruction} uses another part of cell {cell.number} than was written in the "
+                f"same trip: {sorted(mine)} and {sorted(theirs)} as (axis, loop)",
             )
 
     def _free(self, cell: Cell) -> None:
@@ -291,9 +303,7 @@ class _Check:
 
     def _is_renamed(self, cell: Cell) -> bool:
         """Whether it looks at another cell without slicing it."""
-        return cell.source is not None and self._parts(cell) == self._parts(
-            self._cell(cell.source)
-        )
+        return cell.source is not None and self._parts(cell) == self._parts(self._cell(cell.source))
 
     def _axes(self, cell: Cell) -> tuple[tuple[int, ...], ...]:
         return self.axes.get(cell.number) or tuple((n,) for n in range(len(cell.indices)))
