@@ -25,6 +25,8 @@ class AbstractWord(AbstractOrdered):
     __slots__ = ()
 
     kinds: ClassVar[type[StrEnum]]
+    #: What its label starts with, where the word alone could be another decision's.
+    prefix: ClassVar[str] = ""
     kind: StrEnum | str
 
     def __post_init__(self) -> None:
@@ -34,7 +36,7 @@ class AbstractWord(AbstractOrdered):
     @property
     def label(self) -> str:
         """The word."""
-        return self.kind.replace("_", "-")
+        return self.prefix + self.kind.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class Batch(AbstractWord):
     rank: ClassVar[int] = 4
     level: ClassVar[str] = "batch"
     kinds: ClassVar[type[StrEnum]] = BatchKind
+    prefix: ClassVar[str] = "batch-"
     kind: BatchKind | str
 
 
