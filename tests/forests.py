@@ -96,7 +96,6 @@ def _bound(
             if not extra:
                 continue
             value, axis = rng.choice(extra)
-            term = [x for x in LABELS]
             operands.append(value.number)
             terms.append(_term(value, axis, label, extents))
             carried.update(terms[-1])

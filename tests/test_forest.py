@@ -82,16 +82,16 @@ def test_steps_count_the_macs_of_their_productions(seed: int) -> None:
 
 
 def test_a_value_may_not_be_read_while_a_loop_adds_up_in_it() -> None:
-    """s = sum over i of x[i]; y = s x[i] summed in the same loop: s is not complete there."""
+    """A sum s over x[i], and y, the sum over s x[i] in the same loop: s is not complete there."""
     forest = two_steps("i->", ",i->")
-    with pytest.raises(ScheduleError, match="'chain' is broken.* before its sum is complete"):
+    with pytest.raises(ScheduleError, match=r"'chain' is broken.* before its sum is complete"):
         compiled(forest, together(forest, {0: 0, 1: 0}))
 
 
 def test_of_a_value_that_is_filled_part_by_part_only_that_part_is_read() -> None:
-    """s[i] = x[i], filled slice by slice; y = sum over i, k of s[k] x[i] needs all of it."""
+    """Let s[i] = x[i], filled slice by slice; y = sum over i, k of s[k] x[i] needs all of it."""
     forest = two_steps("i->i", "k,i->")
-    with pytest.raises(ScheduleError, match="'chain' is broken.* does not fit|another part of"):
+    with pytest.raises(ScheduleError, match=r"'chain' is broken.* does not fit|another part of"):
         compiled(forest, together(forest, {0: 0, 1: 1}))
 
 
@@ -136,7 +136,7 @@ free    %8[b]"""
 
 
 def two_steps(first: str, second: str) -> Forest:
-    """s from x, and y from s and x, with x of six elements."""
+    """A forest of s from x, and y from s and x, with x of six elements."""
     values = (
         Value(0, "x", Kind.LEAF, (6,), ("i",)),
         Value(1, "s", Kind.SHARED, (6,) * len(first.partition("->")[2]), ("i",)),

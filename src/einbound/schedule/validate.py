@@ -221,8 +221,6 @@ class _Check:
         self._form(cell, instruction)
         if isinstance(instruction, Contract | Sum):
             self._sums(instruction, cell, memory)
-        if memory.number in self.read:
-            self._broken("chain", f"{instruction} writes cell {memory.number} after it was read")
         writings = self.written.setdefault(memory.number, [])
         if isinstance(instruction, Add) or getattr(instruction, "onto", False):
             if not writings:
@@ -233,6 +231,8 @@ class _Check:
                 self._same_part(instruction, cell, writing, "uniqueness")
         elif writings:
             self._broken("uniqueness", f"cell {memory.number} has two writers")
+        if memory.number in self.read:
+            self._broken("chain", f"{instruction} writes cell {memory.number} after it was read")
         loops = tuple(loop.number for loop in self.loops)
         writings.append(_Writing(loops, self._parts(cell)))
 
