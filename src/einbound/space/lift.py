@@ -7,6 +7,8 @@ from functools import partial
 from typing import TypeVar
 
 from einbound.space.tree import (
+    TREE,
+    VERDICT,
     Child,
     Choice,
     Excluded,
@@ -14,8 +16,6 @@ from einbound.space.tree import (
     Leaf,
     Tree,
     Unknown,
-    checked_tree,
-    checked_verdict,
 )
 
 D = TypeVar("D")
@@ -31,7 +31,7 @@ def lift_excluded(judged: Judged[D, P]) -> Judged[D, P]:
         >>> lift_excluded(Excluded("too small to win", Child(Leaf("one"))))
         Child(Leaf(payload='one'))
     """
-    return judged.lifted if isinstance(judged, Excluded) else checked_verdict(judged)
+    return judged.lifted if isinstance(judged, Excluded) else VERDICT.checked(judged)
 
 
 def lift_where(tree: Tree[D, P], is_lifted: Callable[[D], bool]) -> Tree[D, P]:
@@ -53,7 +53,7 @@ def lift_where(tree: Tree[D, P], is_lifted: Callable[[D], bool]) -> Tree[D, P]:
         >>> lift_where(Choice("tile", ((1, small), (2, small))), lambda tile: tile > 1)
         Choice('tile', {1: Excluded, 2: Child})
     """
-    tree = checked_tree(tree)
+    tree = TREE.checked(tree)
     if isinstance(tree, Leaf):
         return tree
     ways = ((each, _without(judged, each, is_lifted)) for each, judged in tree.children)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from einbound.space.tree import (
+    TREE,
     Child,
     Choice,
     Excluded,
@@ -20,7 +21,6 @@ from einbound.space.tree import (
     Refuted,
     Tree,
     Unknown,
-    checked_tree,
 )
 
 D = TypeVar("D")
@@ -120,7 +120,7 @@ def _witnesses(
 def _walk(tree: Tree[D, P]) -> Iterator[tuple[list[tuple[str, D]], Tree[D, P] | Judged[D, P]]]:
     """Every tree and every verdict in reach with its path, which is one list all the time."""
     path: list[tuple[str, D]] = []
-    yield path, checked_tree(tree)
+    yield path, TREE.checked(tree)
     todo = _ways(tree, 0)
     while todo:
         n_above, step, judged = todo.pop()

@@ -2,22 +2,24 @@
 
 Verdicts exist as soon as the node above them does; subtrees are made when they are asked for,
 once, whichever thread asks. Trees are equal if they were given the same: a callable equals itself
-only, since comparing makes nothing.
+only, since comparing makes nothing. They are pickled as they were given, too, so callables must be
+functions of a module or partials of these there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from einbound.errors import SpaceError
-from einbound.space.once import Once
+from einbound.space.held import Held, Kind
 from einbound.space.structure import Node, Parts
 from einbound.space.witness import Witness
 
-D = TypeVar("D")
-P = TypeVar("P")
+# Nodes never change, so one of narrower decisions or payloads passes for one of wider ones.
+D = TypeVar("D", covariant=True)
+P = TypeVar("P", covariant=True)
 
 #: A rule with its numbers, or a sentence.
 Reason: TypeAlias = Witness | str
@@ -55,15 +57,14 @@ class Choice(Node, Generic[D, P]):
         if not isinstance(self.level, str):
             raise SpaceError(f"the level of a choice is {self.level!r}; expected its name as text")
         object.__setattr__(self, "children", _pairs(self.level, self.children))
-        seen: set[Any] = set()
+        seen: set[object] = set()
         for decision, judged in self.children:
             _check_decision(self.level, decision, seen)
-            if not isinstance(judged, _VERDICTS):
+            if not isinstance(judged, VERDICT.classes):
                 raise SpaceError(
-                    f"{self.level}={decision} has {judged!r} for its verdict; "
-                    "expected Child, Unknown, Excluded or Refuted"
+                    f"{self.level}={decision} has {judged!r} for its verdict; expected {VERDICT}"
                 )
-            _set_place(judged, (self.level, decision))
+            _put(judged, (self.level, decision))
 
     def __repr__(self) -> str:
         ways = (f"{decision!r}: {type(judged).__name__}" for decision, judged in self.children)
@@ -80,12 +81,10 @@ class Child(Node, Generic[D, P]):
     """Feasible as far as is known: a tree, or a callable without arguments that makes it."""
 
     given: Tree[D, P] | Callable[[], Tree[D, P]]
-    _made: Once[Tree[D, P]] | None = field(init=False)
-    _place: tuple[str, D] | None = field(init=False, default=None)
+    _held: Held[Tree[D, P]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_made", _lazily(self.given))
-        _check_given(self, _TREES)
+        object.__setattr__(self, "_held", Held(self.given, TREE, "Child"))
 
     def __repr__(self) -> str:
         return f"Child({_shown(self.given)})"
@@ -93,7 +92,7 @@ class Child(Node, Generic[D, P]):
     @property
     def subtree(self) -> Tree[D, P]:
         """What is below."""
-        return cast("Tree[D, P]", _held(self, _TREES))
+        return self._held.get()
 
     def parts(self) -> Parts:
         """What it was given."""
@@ -111,13 +110,11 @@ class Unknown(Node, Generic[D, P]):
 
     witness: Reason
     given: Tree[D, P] | Callable[[], Tree[D, P]]
-    _made: Once[Tree[D, P]] | None = field(init=False)
-    _place: tuple[str, D] | None = field(init=False, default=None)
+    _held: Held[Tree[D, P]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_made", _lazily(self.given))
-        _check_witness(self, self.witness)
-        _check_given(self, _TREES)
+        object.__setattr__(self, "_held", Held(self.given, TREE, "Unknown"))
+        _check_witness("Unknown", self.witness)
 
     def __repr__(self) -> str:
         return f"Unknown({self.witness!r}, {_shown(self.given)})"
@@ -125,7 +122,7 @@ class Unknown(Node, Generic[D, P]):
     @property
     def subtree(self) -> Tree[D, P]:
         """What is below."""
-        return cast("Tree[D, P]", _held(self, _TREES))
+        return self._held.get()
 
     def parts(self) -> Parts:
         """The witness and what it was given."""
@@ -144,13 +141,11 @@ class Excluded(Node, Generic[D, P]):
 
     witness: Reason
     given: Judged[D, P] | Callable[[], Judged[D, P]]
-    _made: Once[Judged[D, P]] | None = field(init=False)
-    _place: tuple[str, D] | None = field(init=False, default=None)
+    _held: Held[Judged[D, P]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_made", _lazily(self.given))
-        _check_witness(self, self.witness)
-        _check_given(self, _VERDICTS)
+        object.__setattr__(self, "_held", Held(self.given, VERDICT, "Excluded"))
+        _check_witness("Excluded", self.witness)
 
     def __repr__(self) -> str:
         shown = "..." if callable(self.given) else type(self.given).__name__
@@ -159,9 +154,8 @@ class Excluded(Node, Generic[D, P]):
     @property
     def lifted(self) -> Judged[D, P]:
         """The same judgment without this policy."""
-        judged = cast("Judged[D, P]", _held(self, _VERDICTS))
-        if self._place is not None:
-            _set_place(judged, self._place)
+        judged = self._held.get()
+        _put(judged, self._held.place)
         return judged
 
     def parts(self) -> Parts:
@@ -180,7 +174,7 @@ class Refuted(Node):
     witness: Reason
 
     def __post_init__(self) -> None:
-        _check_witness(self, self.witness)
+        _check_witness("Refuted", self.witness)
 
     def parts(self) -> Parts:
         """The witness."""
@@ -193,44 +187,9 @@ Judged: TypeAlias = Child[D, P] | Unknown[D, P] | Excluded[D, P] | Refuted
 #: What was decided so far, outermost first: the name of each level and the decision.
 Path: TypeAlias = tuple[tuple[str, D], ...]
 
-T = TypeVar("T")
-
-_TREES: tuple[type, ...] = (Leaf, Choice)
-_VERDICTS: tuple[type, ...] = (Child, Unknown, Excluded, Refuted)
-_EXPECTED = {
-    _TREES: "a tree (Leaf or Choice)",
-    _VERDICTS: "a verdict (Child, Unknown, Excluded or Refuted)",
-}
-
-
-def checked_tree(tree: Tree[D, P]) -> Tree[D, P]:
-    """The tree itself, if it is one.
-
-    Raises:
-        SpaceError: It is a verdict, or something else.
-
-    Example:
-        >>> checked_tree(Leaf(3))
-        Leaf(payload=3)
-    """
-    if not isinstance(tree, _TREES):
-        raise SpaceError(f"{tree!r} is no tree; expected {_EXPECTED[_TREES]}")
-    return tree
-
-
-def checked_verdict(judged: Judged[D, P]) -> Judged[D, P]:
-    """The verdict itself, if it is one.
-
-    Raises:
-        SpaceError: It is a tree, or something else.
-
-    Example:
-        >>> checked_verdict(Refuted("9 does not divide m"))
-        Refuted(witness='9 does not divide m')
-    """
-    if not isinstance(judged, _VERDICTS):
-        raise SpaceError(f"{judged!r} is no verdict; expected {_EXPECTED[_VERDICTS]}")
-    return judged
+#: The two kinds of record that there are, for checks of what callers give.
+TREE = Kind("a tree", (Leaf, Choice))
+VERDICT = Kind("a verdict", (Child, Unknown, Excluded, Refuted))
 
 
 def _choice(level: str, decisions: tuple[Any, ...], *judged: Any) -> Choice[Any, Any]:
@@ -243,23 +202,6 @@ def _parts(build: type[Node], data: tuple[Any, ...], given: Any) -> Parts:
 
 def _shown(given: object) -> str:
     return repr(given) if isinstance(given, Node) else "..."
-
-
-def _lazily(given: T | Callable[[], T]) -> Once[T] | None:
-    return Once(given) if callable(given) else None
-
-
-def _held(holder: Any, kinds: tuple[type, ...]) -> object:
-    """What a verdict was given, or what came of it."""
-    if holder._made is None:
-        return holder.given
-    made = holder._made.get()
-    if not isinstance(made, kinds):
-        where = "a verdict's callable"
-        if holder._place is not None:
-            where = "the callable of {}={}".format(*holder._place)
-        raise SpaceError(f"{where} made {made!r}; expected {_EXPECTED[kinds]}")
-    return made
 
 
 def _pairs(level: str, children: Any) -> tuple[tuple[Any, Any], ...]:
@@ -277,7 +219,7 @@ def _pairs(level: str, children: Any) -> tuple[tuple[Any, Any], ...]:
     return pairs
 
 
-def _check_decision(level: str, decision: D, seen: set[D]) -> None:
+def _check_decision(level: str, decision: object, seen: set[object]) -> None:
     try:
         is_new = decision not in seen
         seen.add(decision)
@@ -292,22 +234,12 @@ def _check_decision(level: str, decision: D, seen: set[D]) -> None:
         )
 
 
-def _check_given(holder: Any, kinds: tuple[type, ...]) -> None:
-    if holder._made is None and not isinstance(holder.given, kinds):
-        raise SpaceError(
-            f"{type(holder).__name__} was given {holder.given!r}; expected {_EXPECTED[kinds]} "
-            "or a callable without arguments that makes one"
-        )
-
-
-def _check_witness(holder: object, witness: object) -> None:
+def _check_witness(holder: str, witness: object) -> None:
     if not isinstance(witness, Witness | str):
-        raise SpaceError(
-            f"{type(holder).__name__} has witness {witness!r}; expected a Witness or a sentence"
-        )
+        raise SpaceError(f"{holder} has witness {witness!r}; expected a Witness or a sentence")
 
 
-def _set_place(judged: Any, place: tuple[str, Any]) -> None:
-    # For the message of _held alone; the first choice that holds the verdict says where it is.
-    if not isinstance(judged, Refuted) and judged._place is None:
-        object.__setattr__(judged, "_place", place)
+def _put(judged: Judged[Any, Any], place: tuple[str, Any] | None) -> None:
+    # For messages alone, so a record that several choices share knows the first of them.
+    if not isinstance(judged, Refuted):
+        judged._held.put(place)
