@@ -8,11 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from einbound.kernels.decisions import Decision, Geometry, Lattice, LatticeBox
-from einbound.kernels.family import Node, family_tree, lift_lattice
+from einbound.kernels.family import family_tree, lift_lattice
 from einbound.kernels.geometry import CpuPacked
 from einbound.kernels.menu import Menu
 from einbound.kernels.numerics import HalfArithmetic, Numerics
 from einbound.kernels.problem import BLayout, MatmulProblem
+from einbound.kernels.verdicts import Node
 from einbound.machine.limits import HardwareLimits, MmaLimits
 from einbound.machine.mma import Scope, StagedLayout
 from einbound.machine.precision import Precision
