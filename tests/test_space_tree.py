@@ -8,9 +8,10 @@ import operator as op
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from threading import Barrier, Thread
+from threading import Barrier, BrokenBarrierError, Thread
 from typing import Any
 
 import pytest
@@ -165,35 +166,39 @@ def test_collectors_make_every_reachable_subtree_once_and_no_excluded_one(spec: 
     assert result.made == Counter(paths)
 
 
-def test_threads_that_ask_at_once_get_one_subtree() -> None:
-    n_threads = 8
+def in_threads(n_threads: int, act: Callable[[], object]) -> None:
+    """The same act in many threads that start together."""
     barrier = Barrier(n_threads, timeout=30)
-    made: list[Tree[int, object]] = []
 
-    def make() -> Tree[int, object]:
-        # The first thread is still here when all others come to ask.
-        leaf: Leaf[object] = Leaf(object())
-        made.append(leaf)
-        asked.wait(timeout=30)
-        return leaf
-
-    asked = Barrier(2)
-    child: Child[int, object] = Child(make)
-    seen: list[Tree[int, object]] = []
-
-    def ask() -> None:
+    def start() -> None:
         barrier.wait()
-        seen.append(child.subtree)
+        act()
 
-    threads = [Thread(target=ask) for _ in range(n_threads)]
+    threads = [Thread(target=start) for _ in range(n_threads)]
     for thread in threads:
         thread.start()
-    asked.wait(timeout=30)
     for thread in threads:
         thread.join(timeout=30)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_threads_that_ask_at_once_get_one_subtree() -> None:
+    second = Barrier(2)
+    made: list[Tree[int, object]] = []
+    seen: list[Tree[int, object]] = []
+
+    def make() -> Tree[int, object]:
+        leaf: Leaf[object] = Leaf(object())
+        made.append(leaf)
+        # A second thread gets this far only if nothing holds it back.
+        with suppress(BrokenBarrierError):
+            second.wait(timeout=0.2)
+        return leaf
+
+    child: Child[int, object] = Child(make)
+    in_threads(8, lambda: seen.append(child.subtree))
     assert len(made) == 1
-    assert len(seen) == n_threads
-    assert {id(tree) for tree in seen} == {id(made[0])}
+    assert [tree is made[0] for tree in seen] == [True] * 8
 
 
 def test_threads_that_walk_one_tree_make_each_part_once() -> None:
@@ -202,18 +207,8 @@ def test_threads_that_walk_one_tree_make_each_part_once() -> None:
         tuple(Say("child", "", Spec("b", (Say("child", "", Spec("", (), n)),))) for n in range(50)),
     )
     result = grown(spec)
-    barrier = Barrier(4, timeout=30)
-    found = []
-
-    def walk() -> None:
-        barrier.wait()
-        found.append(space.leaves(result.tree))
-
-    threads = [Thread(target=walk) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
+    found: list[tuple[int, ...]] = []
+    in_threads(4, lambda: found.append(space.leaves(result.tree)))
     assert found == [tuple(range(50))] * 4
     assert set(result.made.values()) == {1}
 
