@@ -101,6 +101,11 @@ class IndexOrder(AbstractOrdered):
             )
 
     @property
+    def is_given(self) -> bool:
+        """Whether the axes stay as they are."""
+        return list(self.order) == sorted(self.order)
+
+    @property
     def level(self) -> str:
         """The group."""
         return f"{self.group}-order"

@@ -100,7 +100,7 @@ def _nested(groups: Sequence[Group], site: Site) -> Choice[Decision, KernelSpec]
 
 
 def _order(site: Site, order: IndexOrder, rest: Sequence[Group]) -> Verdict:
-    if list(order.order) != sorted(order.order):
+    if not order.is_given:
         decided = {f"{order.group}_order": order.order}
         site = replace(site.deciding(**decided), problem=reordered(site.problem, order))
     rules = [writes_rows(site.problem)] if order.group is Group.N else []

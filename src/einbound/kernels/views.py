@@ -90,6 +90,8 @@ def reordered(problem: MatmulProblem, order: IndexOrder) -> MatmulProblem:
         problem: A product that has so many axes in this group (`n_axes`).
         order: The order.
     """
+    if order.is_given:
+        return problem
     if problem.groups is not None:
         return _regrouped(problem, problem.groups, order)
     extents = (*problem.outer_k, problem.k)
