@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from einbound.backends import looks, numpy_
@@ -77,6 +77,28 @@ def test_product_equals_einsum_and_takes_exactly_its_workspace(
     kind: str, data: st.DataObject, accumulate: bool, bound: int
 ) -> None:
     check(data.draw(samples(kind)), accumulate, bound)
+
+
+@pytest.mark.parametrize("kind", ["float", "complex"])
+@settings(max_examples=60)
+@given(data=st.data(), add=st.booleans(), bound=BOUNDS)
+def test_a_factor_multiplies_what_is_written_and_what_is_added(
+    kind: str, data: st.DataObject, add: bool, bound: int
+) -> None:
+    sample = data.draw(samples(kind))
+    way = way_of(sample, add, bound)
+    assume(sample.views[1] is not None)
+    before = sample.c.copy()
+    once = sample.expected(before.copy(), False)
+    ledger = Ledger()
+    compile_way(way, -2.5)(sample.a, sample.b, sample.c, add, ledger.take, ledger.give)
+    expected = -2.5 * once + before if add else -2.5 * once
+    scale = np.abs(expected).max(initial=1.0)
+    np.testing.assert_allclose(
+        sample.c / scale, expected.astype(sample.c.dtype) / scale, atol=TOLERANCE, rtol=TOLERANCE
+    )
+    assert ledger.live == 0
+    assert ledger.peak <= way.workspace_bytes - way.hidden_bytes
 
 
 @pytest.mark.parametrize("kind", sorted(TYPES))
@@ -340,3 +362,18 @@ def test_numpys_einsum_may_be_replaced_by_ours() -> None:
         "assert np.array_equal(np.einsum('ijcP,cP->ijP', a, b), np.full((6, 6, 50), 4.0))\n"
     )
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=True)
+
+
+def test_a_reordered_batch_gives_the_same_product() -> None:
+    draw = np.random.default_rng(0)
+    a, b = draw.random((320, 24, 24)), draw.random((320, 30, 90))
+    c = np.empty((24, 90, 30, 24))
+    terms = (("Pki", a), ("Pac", b), ("kcai", c))
+    views = [view_of([ord(x) for x in text], array) for text, array in terms]
+    way = pair_way(*views, np.dtype("f8"), accumulate=False, buffer_bytes=DEFAULT_BUFFER_BYTES)
+    assert way.blocks
+    assert not way.buffers
+    ledger = Ledger()
+    compile_way(way)(a, b, c, False, ledger.take, ledger.give)
+    np.testing.assert_allclose(c, np.einsum("Pki,Pac->kcai", a, b, optimize=True), rtol=1e-12)
+    assert ledger.peak == 0

@@ -201,3 +201,20 @@ def test_copies_and_additions_are_told() -> None:
         "pack a (1.56 KiB), then pack b (1.56 KiB), then matmul 20x20x20, "
         "then copy through 1.56 KiB"
     )
+
+
+def test_a_batch_begins_with_the_operand_that_is_costly_to_fetch_again() -> None:
+    # In the order of the destination, all 20 MB of Pac come from a far cache once per k.
+    sizes = {"P": 320, "k": 24, "i": 24, "a": 90, "c": 90}
+    way = way_of("Pki,Pac->kcai", sizes=sizes)
+    outer, inner = way.form.batch
+    assert (outer, inner) == (0, 2)
+    assert [(block.axis, block.width) for block in way.blocks] == [(inner, 1)]
+    assert not way.buffers
+    assert way.describe() == "matmul 24x90x320, 24 in batch in 90 blocks, on views"
+
+
+def test_a_batch_that_stays_in_the_cache_is_one_call() -> None:
+    way = way_of("Pki,Pac->kcai", sizes={"P": 32, "k": 8, "i": 8, "a": 9, "c": 9})
+    assert len(way.form.batch) == 2
+    assert not way.blocks

@@ -20,6 +20,7 @@ from einbound.step.pricing import (
     READ_SECONDS,
     TRIP_SECONDS,
     matmul_seconds,
+    passing_seconds,
 )
 
 #: Per byte of a slice to which a contribution is added: through a buffer, into memory.
@@ -68,16 +69,15 @@ class Shape:
                     extents[place] = extents[place] // self.sizes.extents[cut.index] * cut.width
         items, m, n, k = extents
         m, n = min(m, n), max(m, n)  # vectors along the longer side
-        moved = items * (m * k + k * n + m * n) * itemsize // 8
+        moved = items * (m * k + k * n + m * n) * itemsize
         kernel = Kernel.GEMM if m > 1 and n > 1 else Kernel.GEMV
         if k == 1:
             # A product of elements runs at the speed of its destination.
             return TRIP_SECONDS + items * m * n * itemsize * _OUTER_BYTE_SECONDS
         # A vector is passed along the fewer rows or columns of its matrix.
         along = kernel is Kernel.GEMV and m * n <= k
-        return TRIP_SECONDS + matmul_seconds(
-            _DOUBLE, kernel, items, m, n, k, moved=moved, along_sums=along
-        )
+        seconds = matmul_seconds(_DOUBLE, kernel, items, m, n, k, along_sums=along)
+        return TRIP_SECONDS + seconds + passing_seconds(moved)
 
 
 #: Per byte of a product of elements: 0.55 to 0.83 ms for 15 MB.

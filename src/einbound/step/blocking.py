@@ -20,13 +20,14 @@ class Widths:
     pair: Pair
     form: Form
     widths: list[int]
+    outermost: int | None = None
 
     @classmethod
-    def of(cls, pair: Pair, form: Form) -> Widths:
-        """Whole axes, but for those that a form leaves to loops."""
-        return cls(
-            pair, form, [1 if i in form.looped else x.extent for i, x in enumerate(pair.axes)]
-        )
+    def of(cls, pair: Pair, form: Form, outermost: int | None = None) -> Widths:
+        """Whole axes, but for those that a form leaves to loops, and one that comes before all."""
+        looped = {*form.looped, outermost}
+        widths = [1 if i in looped else axis.extent for i, axis in enumerate(pair.axes)]
+        return cls(pair, form, widths, outermost)
 
     def size(self, order: tuple[int, ...]) -> int:
         """Elements of a block of an array with these axes."""
@@ -37,6 +38,8 @@ class Widths:
 
         Batch axes give way first, then rows, columns and sums down to `FLOOR`, then below it.
         """
+        if self.size(order) <= max_elements:
+            return
         form = self.form
         phases = [(tuple(i for i in form.batch if i in order), 1)]
         sides = [run for run in (form.rows, form.columns, form.sums) if set(run) <= set(order)]
@@ -59,7 +62,7 @@ class Widths:
         rank = {Group.BATCH: 0, Group.ROW: 1, Group.COLUMN: 2, Group.SUM: 3}
         axes = self.pair.axes
         cut = [i for i, axis in enumerate(axes) if self.widths[i] < axis.extent]
-        cut.sort(key=lambda i: rank[axes[i].group])
+        cut.sort(key=lambda i: (i != self.outermost, rank[axes[i].group]))
         return tuple(Block(i, self.widths[i]) for i in cut)
 
     def buffer(self, side: int, order: tuple[int, ...]) -> Buffer:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from einbound.step import pricing
 from einbound.step.blocked import Buffer, Core, Way
 from einbound.step.blocking import Widths, pack_order, product_order
-from einbound.step.form import kernel
+from einbound.step.form import Kernel, kernel
 from einbound.step.pair import CARRIERS, A, B, C, Pair
 
 
@@ -26,6 +27,10 @@ def way_seconds(way: Way, widths: Widths) -> float:
     n_trips = prod(trips)
     call = core_seconds(way.core, widths, way.fixed) + len(trips) * pricing.CALL_SECONDS
     seconds = n_trips * call
+    if way.core is Core.MATMUL:
+        arranged = frozenset({A, B, C}) - (way.fixed if way.product is None else way.fixed - {C})
+        loops = [(block.axis, n) for block, n in zip(way.blocks, trips, strict=True)]
+        seconds += passing_seconds(widths, way.fixed, loops, arranged)
     for pack in way.packs:
         depth = max((d + 1 for d, x in enumerate(way.blocks) if x.axis in pack.order), default=0)
         run, total = _shared_run(widths, pack), n_elements(pair, pack.side)
@@ -71,8 +76,58 @@ def core_seconds(core: Core, widths: Widths, fixed: frozenset[int]) -> float:
     return pricing.CALL_SECONDS + once
 
 
+def passing_seconds(
+    widths: Widths,
+    fixed: frozenset[int],
+    loops: Sequence[tuple[int, int]] = (),
+    arranged: frozenset[int] = frozenset(),
+) -> float:
+    """Seconds of fetching what passes the caches in all calls of matmul.
+
+    What a cache still holds when a batch or a block comes back to it is not fetched again.
+
+    Args:
+        widths: The matrices of one call, and its batch, in NumPy's order: that of the destination.
+        fixed: The arrays that lie as they are.
+        loops: Axis and trips of each loop around the call, outermost first.
+        arranged: The arrays that lie in buffers, which these loops fill anew.
+    """
+    pair, form, size = widths.pair, widths.form, widths.pair.work.itemsize
+    passed = [cache for cache in pricing.CACHES if pair.n_bytes > cache[0]]
+    if not passed:
+        return 0.0
+    matrices = [size * widths.size(first + second) for first, second in map(form.matrix, (A, B, C))]
+    nest = [(CARRIERS[pair.axes[i].group], widths.widths[i]) for i in form.batch]
+    around = [(frozenset(CARRIERS[pair.axes[i].group]) - arranged, n) for i, n in loops]
+    seconds = 0.0
+    for cache_bytes, byte_seconds in passed:
+        distinct, fetched = list(matrices), list(matrices)
+        for carriers, n in reversed([*around, *nest]):
+            is_kept = sum(distinct) <= cache_bytes
+            for side in (A, B, C):
+                if side in carriers:
+                    distinct[side] *= n
+                if side in carriers or not is_kept:
+                    fetched[side] *= n
+        if sum(distinct) > cache_bytes:
+            seconds += sum(fetched) * byte_seconds
+            if cache_bytes == pricing.STREAM_FROM_BYTES and _has_panels(widths, fixed):
+                across = B if _is_turned(widths, fixed) else A
+                seconds += fetched[across] * pricing.ACROSS_BYTE_SECONDS
+    return seconds
+
+
+def _has_panels(widths: Widths, fixed: frozenset[int]) -> bool:
+    """Whether BLAS copies the matrices of one full block into panels."""
+    pair, form = widths.pair, widths.form
+    m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
+    along = all(_lies_along_sums(widths, side, fixed) for side in (A, B))
+    is_gemm = kernel(pair, form, fixed, m, n, k) is Kernel.GEMM
+    return is_gemm and not pricing.runs_in_place(pair.work, m, n, k, along)
+
+
 def _matmul_seconds(widths: Widths, fixed: frozenset[int]) -> float:
-    """Seconds of one call of matmul on one full block."""
+    """Seconds of one call of matmul on one full block that lies in the caches."""
     pair, form = widths.pair, widths.form
     m, n, k = (widths.size(run) for run in (form.rows, form.columns, form.sums))
     kind = kernel(pair, form, fixed, m, n, k)
@@ -88,7 +143,6 @@ def _matmul_seconds(widths: Widths, fixed: frozenset[int]) -> float:
         m,
         n,
         k,
-        moved=sum(widths.size(pair.carried[side]) for side in (A, B, C)),
         along_sums=not (is_row or is_column),
         distant_rows=sum(_distant_rows(widths, side) for side in fixed),
     )

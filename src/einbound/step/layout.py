@@ -158,7 +158,9 @@ class _Choice:
             self.orders[child] = order
             if below is not None:
                 self.derive(below)
-            seconds = self.seconds(step) + self._seconds_below(below)
+            seconds = self.seconds(step)
+            if seconds < best:
+                seconds += self._seconds_below(below)
             if seconds < best:
                 best = seconds
             else:
@@ -182,7 +184,9 @@ class _Choice:
             if self.n_priced > MAX_PRICED:
                 break
             self.orders[child] = order
-            seconds = self.seconds(step) + self._seconds_below(below)
+            seconds = self.seconds(step)
+            if seconds < best:
+                seconds += self._seconds_below(below)
             if seconds < best * (1 - 1e-9):
                 best, kept = seconds, order
         self.orders[child] = kept

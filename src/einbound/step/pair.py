@@ -58,6 +58,7 @@ class Pair:
         n_sums: Terms of each sum; 0 if a summed index has no elements.
         carried: Numbers of the axes of a, of b and of c.
         groups: Numbers of the axes of each group.
+        n_bytes: Of all arrays together, in `work`.
     """
 
     views: tuple[View | None, ...]
@@ -66,6 +67,7 @@ class Pair:
     n_sums: int
     carried: tuple[tuple[int, ...], ...] = field(init=False)
     groups: tuple[tuple[int, ...], ...] = field(init=False)
+    n_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         groups = tuple(
@@ -77,6 +79,8 @@ class Pair:
         )
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "carried", carried)
+        elements = sum([prod([self.axes[i].extent for i in run]) for run in carried])
+        object.__setattr__(self, "n_bytes", elements * self.work.itemsize)
 
     @classmethod
     def of(cls, a: View, b: View | None, c: View, work: np.dtype) -> Pair:

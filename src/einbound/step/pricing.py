@@ -23,17 +23,13 @@ CALL_SECONDS = 1.5e-6
 READ_BYTE_SECONDS = 1e-9
 READ_SECONDS = 50e-6
 ITEM_SECONDS = 18e-9
-#: Of a product whose arrays pass the second-level cache, and whose operands are copied, seconds
-#: per byte beside the arithmetic; the same once they pass a share of the third.
-STREAM_SECONDS = 0.01e-9
-STREAM_FROM_BYTES = 1024 * 1024
-FAR_STREAM_SECONDS = 0.03e-9
-FAR_STREAM_FROM_BYTES = 8 * 1024 * 1024
-#: The least per byte of a product that passes the second-level cache without copies, whose reads
-#: run beside the arithmetic; and of any that passes the third (6400 x 6400 x 4).
-LEAST_STREAM_SECONDS = 0.02e-9
-LEAST_FAR_STREAM_SECONDS = 0.065e-9
-PAST_CACHES_BYTES = 32 * 1024 * 1024
+#: Caches behind the first one: bytes, and seconds for each byte of a product that is fetched anew
+#: from beyond, on top of the arithmetic. Least squares of the logarithms over 440 steps of plans.
+CACHES = ((1 << 20, 0.01e-9), (32 << 20, 0.037e-9))
+#: The same for the operand across the vectors where BLAS copies it into panels: these pass the
+#: second-level cache once more, while those of the operand along the vectors stay in it.
+ACROSS_BYTE_SECONDS = 0.05e-9
+STREAM_FROM_BYTES = CACHES[0][0]
 ROW_SECONDS = 3.5e-9
 #: Per byte packed from and to memory, and within the caches; buffers are often cold.
 FAR_BYTE_SECONDS = 0.1e-9
@@ -47,8 +43,10 @@ FAR_SCATTERED_SECONDS = 2.2e-9
 STAGED_ROW_SECONDS = 2e-9
 FAR_STAGED_ROW_SECONDS = 7e-9
 STAGED_BYTE_SECONDS = 0.02e-9
-#: Per byte of a large destination that blocks are added to: its lines are first fetched.
+#: Per byte of a large destination that blocks are added to: its lines are first fetched. From
+#: beyond all caches that takes longer (1.4 GB in 78.7 MB: 0.11 ns per byte in all).
 SCATTER_BYTE_SECONDS = 0.008e-9
+FAR_SCATTER_BYTE_SECONDS = 0.06e-9
 #: Per byte of fresh pages at their first touch (measured 0.70 to 0.72 in a virtual machine, huge
 #: pages or not); the memory of the workspace is touched once in a run.
 TOUCH_BYTE_SECONDS = 0.35e-9
@@ -102,11 +100,10 @@ def matmul_seconds(
     n: int,
     k: int,
     *,
-    moved: int,
     along_sums: bool = False,
     distant_rows: int = 0,
 ) -> float:
-    """Seconds of one call of matmul on `items` matrices of m x n x k.
+    """Seconds of one call of matmul on `items` matrices of m x n x k that lie in the caches.
 
     Args:
         dtype: Element type.
@@ -115,26 +112,30 @@ def matmul_seconds(
         m: Rows of each.
         n: Columns of each, along which the kernel's vectors lie.
         k: Terms of each sum.
-        moved: Elements of the three arrays, each counted once.
         along_sums: Whether the operands are contiguous along the summed axis; a vector beside a
             matrix does not matter.
         distant_rows: Rows of the three matrices that lie far from the one before.
     """
-    macs, n_bytes, in_place = m * n * k, moved * dtype.itemsize, True
+    macs, in_place = m * n * k, True
     if kernel is Kernel.LOOP:
         rate = BLAS_LOOP_RATE if dtype.char in GEMM_RATE else loop_rate(dtype)
         return CALL_SECONDS + items * (ITEM_SECONDS + macs / rate)
     if kernel is Kernel.GEMM:
-        in_place = _runs_in_place(dtype, m, n, k, along_sums)
+        in_place = runs_in_place(dtype, m, n, k, along_sums)
         each = _gemm_seconds(dtype, m, n, k, along_sums, in_place)
     else:
         vectors = m * n if along_sums else k
         each = macs / GEMV_RATE[dtype.char] + vectors * GEMV_VECTOR_SECONDS
     each += distant_rows * (DISTANT_IN_PLACE_SECONDS if in_place else DISTANT_ROW_SECONDS)
-    return CALL_SECONDS + _streamed(items * (ITEM_SECONDS + each), n_bytes, in_place)
+    return CALL_SECONDS + items * (ITEM_SECONDS + each)
 
 
-def _runs_in_place(dtype: np.dtype, m: int, n: int, k: int, along_sums: bool) -> bool:
+def passing_seconds(n_bytes: int) -> float:
+    """Seconds of so many different bytes of a product, each fetched once, beside the arithmetic."""
+    return n_bytes * sum(seconds for size, seconds in CACHES if n_bytes > size)
+
+
+def runs_in_place(dtype: np.dtype, m: int, n: int, k: int, along_sums: bool) -> bool:
     """Whether BLAS multiplies matrices where they lie, without copies into panels."""
     if dtype.char not in SMALL_TYPES or m * n * k > SMALL_MACS:
         return False
@@ -155,19 +156,6 @@ def _gemm_seconds(
     lanes = VECTOR_BYTES // dtype.itemsize
     columns = _rounded(n, lanes) + SPARE_VECTOR * lanes
     return (m + SPARE_ROWS) * columns * (k + SPARE_TERMS) / (rate * IN_PLACE_GAIN)
-
-
-def _streamed(seconds: float, n_bytes: int, in_place: bool) -> float:
-    """Seconds of a product in the caches, and of so many bytes that pass through them."""
-    if n_bytes > STREAM_FROM_BYTES:
-        if in_place:
-            seconds = max(seconds, n_bytes * LEAST_STREAM_SECONDS)
-        else:
-            is_far = n_bytes > FAR_STREAM_FROM_BYTES
-            seconds += n_bytes * (FAR_STREAM_SECONDS if is_far else STREAM_SECONDS)
-    if n_bytes > PAST_CACHES_BYTES:
-        seconds = max(seconds, n_bytes * LEAST_FAR_STREAM_SECONDS)
-    return seconds
 
 
 def _rounded(n: int, lanes: int) -> int:
@@ -216,6 +204,8 @@ def staged_seconds(elements: int, run: int, itemsize: int, *, total: int) -> flo
 
 def scatter_seconds(n_bytes: int) -> float:
     """Seconds that a destination of so many bytes costs more when written block by block."""
+    if n_bytes > CACHES[-1][0]:
+        return n_bytes * FAR_SCATTER_BYTE_SECONDS
     return n_bytes * SCATTER_BYTE_SECONDS if n_bytes > STREAM_FROM_BYTES else 0.0
 
 

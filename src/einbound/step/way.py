@@ -6,14 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from math import prod
+from math import inf, prod
+from operator import itemgetter
 
 import numpy as np
 
 from einbound.step import pricing
 from einbound.step.blocked import Core, Way
 from einbound.step.blocking import Widths, pack_order, product_order
-from einbound.step.estimate import core_seconds, hidden_bytes, n_elements, way_seconds
+from einbound.step.estimate import (
+    core_seconds,
+    hidden_bytes,
+    n_elements,
+    passing_seconds,
+    way_seconds,
+)
 from einbound.step.form import Form, check_form, forms, is_taken
 from einbound.step.pair import A, B, C, Group, Pair, nests
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
@@ -108,15 +115,30 @@ class _Task:
         best = None
         for packed, fixed in self.arrangements():
             copying = self.copying_seconds(ALL - fixed)
-            if best is not None and ideal + copying >= best.seconds:
+            if ideal + copying >= _most_seconds(best, packed):
                 continue
-            for form in forms(self.pair, fixed):
-                least = copying + self.call_seconds(Core.MATMUL, form, fixed)
-                if best is None or least < best.seconds:
-                    best = _cheaper(best, self.matmul(form, packed, fixed))
+            ranked = [(self.matmul_seconds(form, fixed), form) for form in forms(self.pair, fixed)]
+            for seconds, form in sorted(ranked, key=itemgetter(0)):
+                if seconds + copying >= _most_seconds(best, packed):
+                    break
+                best = _cheaper(best, self.matmul(form, packed, fixed))
             if best is not None and best.seconds <= GOOD_ENOUGH * floor:
                 return best
-        return self.best_without_matrix(best)
+        return self.best_without_matrix(None if best is None else self.reordered(best))
+
+    def reordered(self, best: Way) -> Way:
+        """`best`, or the same with another axis of its batch outermost.
+
+        NumPy goes through a batch in the order of the destination, whatever an operand that
+        lacks the outermost axis must be fetched for again and again.
+        """
+        axes, form = self.pair.axes, best.form
+        packed = frozenset(buffer.side for buffer in best.packs)
+        for i in form.batch[1:]:
+            if axes[i].group is not Group.BATCH:
+                way = self._blocked(Core.MATMUL, form, packed, best.always, outermost=i)
+                best = _cheaper(best, way)
+        return best
 
     def best_without_matrix(self, best: Way | None) -> Way:
         """`best`, or a cheaper way that takes no matrix product."""
@@ -135,7 +157,7 @@ class _Task:
         pair = self.pair
         rows, columns = pair.groups[Group.ROW], pair.groups[Group.COLUMN]
         form = Form(pair.groups[Group.BATCH], rows, columns, pair.groups[Group.SUM])
-        return self.call_seconds(Core.MATMUL, form, frozenset())
+        return self.matmul_seconds(form, frozenset())
 
     def arrangements(self) -> Iterator[tuple[frozenset[int], frozenset[int]]]:
         """Which operands to pack and which arrays to use as they are, from little to much."""
@@ -166,6 +188,11 @@ class _Task:
         widths = Widths.of(self.pair, form)
         n_trips = prod([self.pair.axes[i].extent for i in form.looped])
         return n_trips * core_seconds(core, widths, fixed)
+
+    def matmul_seconds(self, form: Form, fixed: frozenset[int]) -> float:
+        """The same of a matrix product, with what passes the caches once."""
+        passing = passing_seconds(Widths.of(self.pair, form), fixed)
+        return passing + self.call_seconds(Core.MATMUL, form, fixed)
 
     def matmul(self, form: Form, packed: frozenset[int], fixed: frozenset[int]) -> Way:
         """A matrix product on the arrays `fixed` where they lie and the others in buffers."""
@@ -198,10 +225,17 @@ class _Task:
         form = Form(self.pair.carried[C], (), (), ())
         return self._blocked(Core.COPY, form, frozenset(), False)
 
-    def _blocked(self, core: Core, form: Form, packed: frozenset[int], always: bool) -> Way:
+    def _blocked(
+        self,
+        core: Core,
+        form: Form,
+        packed: frozenset[int],
+        always: bool,
+        outermost: int | None = None,
+    ) -> Way:
         pair = self.pair
         size = pair.work.itemsize
-        widths = Widths.of(pair, form)
+        widths = Widths.of(pair, form, outermost)
         orders = [(side, pack_order(pair, form, side)) for side in sorted(packed)]
         for _, order in orders:
             widths.fit(order, self.room // size)
@@ -245,6 +279,13 @@ def _cheaper(best: Way | None, way: Way | None) -> Way:
         return kept
     needs_more = way.workspace_bytes > best.workspace_bytes
     return way if way.seconds < best.seconds * (WORTH if needs_more else 1) else best
+
+
+def _most_seconds(best: Way | None, packed: frozenset[int]) -> float:
+    """Seconds that a way with such buffers must stay below to be chosen."""
+    if best is None:
+        return inf
+    return best.seconds * (WORTH if packed and not best.workspace_bytes else 1)
 
 
 def _can_hold(pair: Pair, form: Form) -> bool:
