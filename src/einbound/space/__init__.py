@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from einbound.space.lift import lift_excluded, lift_where
+from einbound.space.limit import Limit
 from einbound.space.placement import Inline, LoopId, Materialize, Placement, StageAt
+from einbound.space.search import SearchResult, search
 from einbound.space.stats import SearchStats
 from einbound.space.traversal import (
     count_choices,
@@ -15,7 +17,18 @@ from einbound.space.traversal import (
     render_path,
     unknowns,
 )
-from einbound.space.tree import Child, Choice, Excluded, Leaf, Refuted, Unknown
+from einbound.space.tree import (
+    Child,
+    Choice,
+    Excluded,
+    Judged,
+    Leaf,
+    Path,
+    Reason,
+    Refuted,
+    Tree,
+    Unknown,
+)
 from einbound.space.witness import Witness
 
 __all__ = [
@@ -23,13 +36,19 @@ __all__ = [
     "Choice",
     "Excluded",
     "Inline",
+    "Judged",
     "Leaf",
+    "Limit",
     "LoopId",
     "Materialize",
+    "Path",
     "Placement",
+    "Reason",
     "Refuted",
+    "SearchResult",
     "SearchStats",
     "StageAt",
+    "Tree",
     "Unknown",
     "Witness",
     "count_choices",
@@ -41,5 +60,6 @@ __all__ = [
     "lift_where",
     "refutations",
     "render_path",
+    "search",
     "unknowns",
 ]
