@@ -14,6 +14,7 @@ from einbound.kernels.decisions import (
     Decision,
     FormKind,
     Geometry,
+    GpuBlocktile,
     IndexOrder,
     Lattice,
     LatticeBox,
@@ -272,7 +273,7 @@ def test_padding_beyond_the_menus_factor_is_excluded() -> None:
 def test_tiles_of_the_menu_are_judged_and_replace_the_models() -> None:
     tiles = (RegisterTile(6, 2, 8), RegisterTile(4, 3, 8), RegisterTile(4, 1, 4))
     limits = replace(CPU, vector_registers=16)
-    wide = replace(REFERENCE, register_tiles=(*tiles, RegisterTile(8, 3, 8)), predict_spills=True)
+    wide = replace(REFERENCE, register_tiles=(*tiles, RegisterTile(7, 2, 8)), predict_spills=True)
     tree = family_tree(CUBE, limits, wide)
     start = (kernels.Fusion("unfused"), Pipeline("tensorized"))
     whole = (TensorizedForm("whole_triple"), kernels.RowBlock(0))
@@ -285,7 +286,7 @@ def test_tiles_of_the_menu_are_judged_and_replace_the_models() -> None:
         "auto": Child,
         "rm6 rn2 lanes8": Child,
         "rm4 rn1 lanes4": Refuted,
-        "rm8 rn3 lanes8": Unknown,
+        "rm7 rn2 lanes8": Unknown,
     }
 
 
@@ -377,6 +378,50 @@ def test_nothing_is_made_below_a_node_that_nobody_looks_into() -> None:
         "bm 8..500000000000",
         "bm 500000000008..1000000000000",
     ]
+
+
+def test_a_lifted_box_is_without_the_cap_all_the_way_down() -> None:
+    menu = replace(REFERENCE, packed_lattice=CpuPacked(16, 0, 16), packing_cap_bytes=8 * 1024)
+    lifted = lift_lattice(family_tree(CUBE, CPU, menu))
+    found = [
+        at(lifted, *decisions_of(path))
+        for path, _ in exclusions(lifted)
+        if is_open(decisions_of(path)[-1])
+    ]
+    below = [lift_excluded(box) for box in found]
+    opened = [judged.subtree for judged in below if isinstance(judged, Child)]
+    assert 0 < len(opened) == len(found)
+    assert not any(exclusions(tree) for tree in opened)
+    assert any(leaves(tree) for tree in opened)
+
+
+def test_padding_is_held_against_the_exact_volume() -> None:
+    # 16 x 16 blocks of 8 cover 20 cubed with 32 x 32 x 24 elements.
+    tiny, block = MatmulProblem(m=20, n=20, k=20), GpuBlocktile(16, 16, 8, 4, 4)
+    start = (kernels.Fusion("unfused"), Pipeline("blocktile"), Geometry(block))
+    exact = 32 * 32 * 24 / 20**3
+    for factor, verdict in ((exact, Child), (exact * 0.999, Excluded)):
+        menu = replace(REFERENCE, pad_factor=factor)
+        assert isinstance(at(family_tree(tiny, GPU, menu), *start), verdict)
+
+
+def test_swapped_roles_are_priced_as_the_product_that_they_compute() -> None:
+    mixed = MatmulProblem(m=64, n=64, k=64, a_dtype=F16, c_strides=(1, 64))
+    tree = family_tree(mixed, GPU, replace(REFERENCE, roles=True))
+    found = enumerate_leaves(tree)
+    assert found
+    for path, spec in found:
+        # B, of 4 bytes, is the first operand now.
+        assert path_floor(path, mixed, GPU) == 2 * (spec.bm * 4 + spec.bn * 2) * spec.bk
+
+
+@pytest.mark.parametrize("limits", [CPU, GPU_FULL])
+def test_a_menu_that_proposes_nothing_makes_a_tree_without_leaves(limits: HardwareLimits) -> None:
+    nothing = Menu(
+        blocktiles=(), mma_blocks=(), mma_lattice=False, cpu_blocks=(), row_blocks=(), packed=()
+    )
+    tree = family_tree(CUBE, limits, nothing)
+    assert not leaves(lift_where(tree, lambda _: True))
 
 
 def test_every_public_name_is_there() -> None:

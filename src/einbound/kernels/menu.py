@@ -88,5 +88,11 @@ class Menu:
     pad_factor: float | None = None
     unknown_layouts: bool = False
 
+    def __post_init__(self) -> None:
+        for name in _SEVERAL:
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+
+_SEVERAL = ("blocktiles", "mma_blocks", "depths", "cpu_blocks", "row_blocks", "packed")
 
 Menu.REFERENCE = Menu()

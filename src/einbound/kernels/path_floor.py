@@ -21,6 +21,7 @@ from einbound.kernels.decisions import (
     ShapeKind,
 )
 from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.views import viewed
 from einbound.machine.limits import HardwareLimits, MmaTile
 from einbound.machine.precision import Precision
 
@@ -47,6 +48,7 @@ def path_floor(
         6144
     """
     decisions = [decision for _, decision in path]
+    problem = viewed(problem, path)
     choice = next((d.choice for d in decisions if isinstance(d, Geometry)), None)
     if isinstance(choice, CpuPacked):
         serial = PackingShape(ShapeKind.SERIAL) in decisions

@@ -28,9 +28,12 @@ Verdict: TypeAlias = Judged[Decision, KernelSpec]
 
 
 def choice(children: Iterable[tuple[Decision, Verdict]]) -> Choice[Decision, KernelSpec]:
-    """The open decision that its children commit to; its level is derived from them."""
+    """The open decision that its children commit to; its level is derived from them.
+
+    Where a menu proposes nothing, it has no children and no leaves.
+    """
     judged = tuple(children)
-    return Choice(judged[0][0].level, judged)
+    return Choice(judged[0][0].level if judged else "nothing", judged)
 
 
 def legal(rules: Iterable[Witness | None], then: Callable[[], Verdict]) -> Verdict:
