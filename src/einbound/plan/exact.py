@@ -439,12 +439,19 @@ def ladder() -> Iterator[float]:
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """No garbage collection inside: a search makes many records and no cycles among them."""
-    enabled = gc.isenabled()
+    """No garbage collection inside: a search makes many records and no cycles among them.
+
+    They count as old afterwards, or the next allocation would have all of them gone through, which
+    takes about as long as the search. A process that froze objects keeps them so.
+    """
+    enabled, is_thawed = gc.isenabled(), not gc.get_freeze_count()
     gc.disable()
     try:
         yield
     finally:
+        if is_thawed:
+            gc.freeze()
+            gc.unfreeze()
         if enabled:
             gc.enable()
 
