@@ -116,7 +116,12 @@ machines = st.one_of(cpus(), gpus())
 @given(problem=problems(), limits=machines, menu=menus())
 @example(problem=CUBE, limits=CPU, menu=Menu.REFERENCE)
 @example(problem=PROJECTION, limits=GPU_FULL, menu=Menu.REFERENCE)
-@example(problem=HALF, limits=gpu_f16(Scope.PER_STATEMENT), menu=Menu.REFERENCE)
+@example(
+    problem=HALF,
+    limits=gpu_f16(Scope.PER_STATEMENT),
+    menu=Menu(numerics=Numerics(half=HalfArithmetic.WIDE)),
+)
+@example(problem=replace(CUBE, m=40), limits=CPU, menu=Menu.REFERENCE)
 def test_without_policies_the_leaves_are_all_legal_kernels(
     problem: MatmulProblem, limits: HardwareLimits, menu: Menu
 ) -> None:
