@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from einbound.kernels.blocking import ports_of
 from einbound.kernels.commitment import Commitment
 from einbound.kernels.decisions import PipelineKind
 from einbound.kernels.estimate import Cost, Transfer
@@ -46,7 +47,7 @@ class Blocks:
 
 def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitment) -> Cost | None:
     """The least seconds of all kernels that a commitment leaves; None: no coverage."""
-    ports = _ports(limits)
+    ports = ports_of(limits)
     number = compute_precision(problem)
     if ports is None or limits.lanes(number) < 2 or limits.clock_hz is None or not limits.levels:
         return None
@@ -70,13 +71,6 @@ def compute_precision(problem: MatmulProblem) -> Precision:
     """The format of vectors: formats below 32 bits are widened to it when they are packed."""
     widest = max(problem.a_dtype, problem.b_dtype, problem.out_dtype, key=lambda p: p.n_bytes)
     return widest if widest.n_bytes >= 4 else Precision.FLOAT32
-
-
-def _ports(limits: HardwareLimits) -> Ports | None:
-    counts = (limits.fma_per_cycle, limits.fma_latency_cycles, limits.vector_registers)
-    if counts[0] is None or counts[1] is None or counts[2] is None:
-        return None
-    return Ports(counts[0], counts[1], counts[2])
 
 
 def _blocks(problem: MatmulProblem, committed: Commitment) -> Blocks | None:

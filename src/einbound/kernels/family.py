@@ -21,6 +21,7 @@ from einbound.kernels.decisions import (
     Roles,
     RolesKind,
 )
+from einbound.kernels.default_menu import fitted
 from einbound.kernels.geometry import Lattice
 from einbound.kernels.menu import Menu
 from einbound.kernels.problem import MatmulProblem
@@ -108,6 +109,8 @@ def _order(site: Site, order: IndexOrder, rest: Sequence[Group]) -> Verdict:
 
 
 def _fusions(site: Site) -> Choice[Decision, KernelSpec]:
+    # Only now is it known how kernels will see the product.
+    site = replace(site, menu=fitted(site.menu, site.problem, site.limits))
     fused = site.deciding(epilogue=True)
     tail = legal([_has_tail(site.problem)], _below(_pipelines, fused))
     return choice(

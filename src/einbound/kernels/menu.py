@@ -12,6 +12,7 @@ from typing import ClassVar
 from einbound.kernels.decisions import RegisterTile
 from einbound.kernels.geometry import CpuPacked, GpuBlocktile
 from einbound.kernels.numerics import Numerics
+from einbound.machine.limits import HardwareLimits
 
 _256_KIB = 256 * 1024
 _AS_STORED = Numerics()
@@ -46,6 +47,9 @@ class Menu:
         pad_factor: Geometries whose padded volume is above this multiple of the problem's are
             excluded; None: none are.
         unknown_layouts: Whether an unknown layout of B makes a branch unknown, not refuted.
+        analytic: Whether geometries, row blocks and register tiles are those that analytic blocking
+            gives for each product; the ones that stand here are then what is left where it gives
+            none.
 
     Example:
         >>> Menu.REFERENCE.cpu_blocks
@@ -87,6 +91,34 @@ class Menu:
     predict_spills: bool = False
     pad_factor: float | None = None
     unknown_layouts: bool = False
+    analytic: bool = False
+
+    @classmethod
+    def default(cls, limits: HardwareLimits) -> Menu:
+        """Our own menu for a processor: nothing is left out that the cost model can price.
+
+        Geometries come from analytic blocking of each product; padding is priced instead of
+        excluded, and what is predicted to spill or not known to lie in rows is unknown. Panels
+        that parallel chunks pack may take their share of the last cache.
+
+        Args:
+            limits: The processor.
+
+        Example:
+            >>> Menu.default(HardwareLimits(simd_vector_bytes=32)).roles
+            True
+        """
+        share = limits.levels[-1].bytes // (limits.n_cores or 1) if limits.levels else _256_KIB
+        return cls(
+            cpu_blocks=(32, 16, 8),
+            packing_cap_bytes=None,
+            chunk_cap_bytes=share,
+            roles=True,
+            index_orders=True,
+            predict_spills=True,
+            unknown_layouts=True,
+            analytic=True,
+        )
 
     def __post_init__(self) -> None:
         for name in _SEVERAL:

@@ -1,0 +1,296 @@
+"""Sizes of blocks that fit the caches, registers and multiprocessors at hand.
+
+Pure functions of a product and a processor; what of it is proposed in which order is in
+`default_menu`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import isqrt
+
+from einbound.kernels.decisions import RegisterTile
+from einbound.kernels.geometry import CpuPacked, GpuBlocktile
+from einbound.kernels.microkernel import Ports, block_cycles, is_spilled
+from einbound.kernels.occupancy import blocktile_registers, mma_registers
+from einbound.kernels.path_floor import smallest_tile
+from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.register_tile import lane_ladder
+from einbound.machine.limits import CacheLevel, HardwareLimits
+from einbound.machine.precision import Precision
+
+#: Rows of a tile above which its code no longer fits the cache of decoded instructions.
+MOST_ROWS = 14
+#: Register tiles that are told apart for one product: what is close to the best of them is noise.
+N_TILES = 3
+#: Depth at which tiles are compared: of the order of what fits the nearest cache.
+COMPARED_DEPTH = 256
+#: Steps of a depth: an inner loop is unrolled by some power of two.
+DEPTH_UNIT = 8
+#: Narrower panels of B pay for packing A again; on Zen 3 a cliff was measured below it.
+LEAST_COLUMNS = 256
+#: Sides of workgroups of threads, and results of a thread along each axis.
+SIDES = ((16, 16), (16, 8), (8, 16), (8, 8), (4, 8))
+THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 2))
+#: Bytes of a row of a staged tile: what all banks serve at once, half and twice of it.
+STAGED_ROWS = (128, 64, 256)
+#: Most that a block may be longer than its extent, unless no other block is shorter.
+MOST_PADDING = 2
+
+
+# CPU --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Sizes of panels that the caches hold.
+
+    Attributes:
+        bm: Rows of the panel of A.
+        bn: Columns of the panel of B; 0: all.
+        bk: Depth of both.
+    """
+
+    bm: int
+    bn: int
+    bk: int
+
+
+def register_tiles(
+    problem: MatmulProblem, limits: HardwareLimits, number: Precision
+) -> tuple[RegisterTile, ...]:
+    """The tiles that fit the registers and are fastest for the extents, the best first.
+
+    Args:
+        problem: The product.
+        limits: The processor.
+        number: The format that is computed in.
+
+    Example:
+        >>> cpu = HardwareLimits(simd_vector_bytes=32, vector_registers=16, fma_per_cycle=2,
+        ...                      fma_latency_cycles=4)
+        >>> problem = MatmulProblem(m=96, n=96, k=96)
+        >>> [tile.label for tile in register_tiles(problem, cpu, Precision.FLOAT64)]
+        ['rm4 rn3 lanes4', 'rm6 rn2 lanes4', 'rm2 rn4 lanes4']
+    """
+    ports = ports_of(limits)
+    if ports is None:
+        return ()
+    fitting = [
+        (rm, rn, lanes)
+        for rm, rn in product(range(1, min(MOST_ROWS, problem.m) + 1), range(1, 5))
+        for lanes in lane_ladder(limits.simd_vector_bytes, number.n_bytes)[:1]
+        if rn * lanes <= problem.n and not is_spilled(rm, rn, ports)
+    ]
+
+    def cycles(tile: tuple[int, int, int]) -> float:
+        rm, rn, lanes = tile
+        vectors = -(-problem.n // lanes)
+        return block_cycles(problem.m, vectors, COMPARED_DEPTH, (rm, rn), ports)
+
+    best: dict[int, tuple[int, int, int]] = {}
+    for tile in sorted(fitting, key=cycles):
+        # One tile of each width: the same vectors of B by one row more or less is no other way.
+        best.setdefault(tile[1], tile)
+    return tuple(RegisterTile(*tile) for tile in list(best.values())[:N_TILES])
+
+
+def ports_of(limits: HardwareLimits) -> Ports | None:
+    """What one core does in a cycle; None where that is not known."""
+    counts = (limits.fma_per_cycle, limits.fma_latency_cycles, limits.vector_registers)
+    if counts[0] is None or counts[1] is None or counts[2] is None:
+        return None
+    return Ports(counts[0], counts[1], counts[2])
+
+
+def cached_panels(tile: RegisterTile, limits: HardwareLimits, n_bytes: int) -> Panels:
+    """The largest panels that the caches hold while a tile sweeps over them.
+
+    Ways of a cache are shared out among what is live in it (Low, Igual, Smith and Quintana-Orti,
+    "Analytical Modeling Is Enough for High-Performance BLIS", section 4): a row of tiles of A and
+    one of B in the nearest, the panel of A in the next, that of B in the last one.
+
+    Args:
+        tile: Rows, vectors in a row and lanes.
+        limits: The processor; a cache that it lacks is taken to hold everything.
+        n_bytes: Bytes of a number of a panel.
+
+    Example:
+        >>> caches = [(2**15, 8, 64, 1e11), (2**19, 8, 64, 5e10), (2**25, 16, 64, 2e10)]
+        >>> cpu = HardwareLimits(simd_vector_bytes=32, levels=tuple(
+        ...     CacheLevel(*cache) for cache in caches))
+        >>> cached_panels(RegisterTile(6, 2, 4), cpu, 8)
+        Panels(bm=192, bn=14336, bk=256)
+    """
+    rm, rn, lanes = tile.sizes
+    columns = rn * lanes
+    caches = [*limits.levels[:3], *[None] * (3 - len(limits.levels[:3]))]
+    depth = 0
+    if caches[0] is not None:
+        way = caches[0].bytes // caches[0].ways
+        ways = max(1, int((caches[0].ways - 1) / (1 + columns / rm)))
+        depth = _floor_to(ways * way // (rm * n_bytes), 16) or 16
+    rows = _held(caches[1], depth * n_bytes, columns * depth * n_bytes, rm)
+    wide = _held(caches[2], depth * n_bytes, rows * depth * n_bytes, columns)
+    return Panels(rows, wide, depth)
+
+
+def _held(cache: CacheLevel | None, each: int, beside: int, unit: int) -> int:
+    """How many rows of `each` bytes a cache holds beside others; 0: any number."""
+    if cache is None or not each:
+        return 0
+    way = cache.bytes // cache.ways
+    ways = max(1, cache.ways - 1 - -(-beside // way))
+    return _floor_to(ways * way // each, unit) or unit
+
+
+def panels_for(
+    problem: MatmulProblem, limits: HardwareLimits, tile: RegisterTile, n_bytes: int
+) -> tuple[CpuPacked, ...]:
+    """Panels near what the caches hold, balanced over the extents, the nearest first.
+
+    Half and twice the rows and depth are proposed, too, and rows that keep every core at work.
+
+    Args:
+        problem: The product.
+        limits: The processor.
+        tile: The register tile whose rows and columns they are rounded to.
+        n_bytes: Bytes of a number of a panel.
+    """
+    rm, rn, lanes = tile.sizes
+    held = cached_panels(tile, limits, n_bytes)
+    most_m, most_n, most_k = held.bm or problem.m, held.bn or problem.n, held.bk or problem.k
+    shared = -(-problem.m // (limits.n_cores or 1))
+    sizes = [
+        (most_m, most_k),
+        (min(most_m, shared), most_k),
+        (most_m // 2, most_k),
+        (most_m * 2, most_k // 2),
+        (most_m // 2, most_k * 2),
+        (most_m, most_k // 2),
+        (min(most_m // 2, shared), most_k // 2),
+    ]
+    wide = balanced(problem.n, most_n, rn * lanes)
+    narrow = balanced(problem.n, max(LEAST_COLUMNS, wide // 4), rn * lanes)
+    found = [
+        CpuPacked(
+            balanced(problem.m, bm, rm),
+            columns if columns < problem.n else 0,
+            balanced(problem.k, bk, DEPTH_UNIT),
+        )
+        for columns, some in ((wide, sizes), (narrow, sizes[:2]))
+        for bm, bk in some
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def balanced(extent: int, most: int, unit: int) -> int:
+    """The size of equal blocks of at most about `most`, rounded up to whole units.
+
+    Example:
+        >>> balanced(100, 64, 6), balanced(100, 200, 6)
+        (54, 100)
+    """
+    n_blocks = -(-extent // max(1, most))
+    equal = -(-extent // n_blocks)
+    return min(extent, -(-equal // unit) * unit)
+
+
+def row_blocks(extent: int, workers: int) -> tuple[int, ...]:
+    """Rows of whole blocks that keep every worker at work, one each and several each.
+
+    Example:
+        >>> row_blocks(96, 2)
+        (0, 48, 24)
+    """
+    whole = [size for size in _divisors(extent) if size * 2 <= extent]
+    found = [
+        max((size for size in whole if size * workers * rounds <= extent), default=0)
+        for rounds in (1, 2)
+    ]
+    return tuple(dict.fromkeys([0, *found]))
+
+
+def _divisors(extent: int) -> Iterator[int]:
+    for size in range(1, isqrt(extent) + 1):
+        if extent % size == 0:
+            yield size
+            yield extent // size
+
+
+def _floor_to(size: int, unit: int) -> int:
+    return size // unit * unit
+
+
+# GPU --------------------------------------------------------------------------------------------
+
+
+def blocktiles_for(problem: MatmulProblem, limits: HardwareLimits) -> tuple[GpuBlocktile, ...]:
+    """Blocks whose threads fit the registers and that hardly reach past the extents.
+
+    The largest come first where all multiprocessors get one, the smallest where they do not.
+
+    Args:
+        problem: The product.
+        limits: The processor.
+    """
+    n_bytes = max(4, problem.out_dtype.n_bytes)
+    found = [
+        GpuBlocktile(rows * tm, columns * tn, bk, tm, tn)
+        for (tm, tn), (rows, columns), bk in product(THREAD_TILES, SIDES, (8, 16))
+        if _fits(blocktile_registers(tm, tn, n_bytes) * rows * columns, limits.registers_per_sm)
+        and _fits(blocktile_registers(tm, tn, n_bytes), limits.max_registers_per_thread)
+    ]
+    return tuple(_reaching(found, problem, limits))
+
+
+def _reaching(
+    blocks: Iterable[GpuBlocktile], problem: MatmulProblem, limits: HardwareLimits
+) -> list[GpuBlocktile]:
+    kept = list(blocks)
+    for axis, extent in (("bm", problem.m), ("bn", problem.n)):
+        least = min((getattr(block, axis) for block in kept), default=0)
+        most = max(least, MOST_PADDING * extent - 1)
+        kept = [block for block in kept if getattr(block, axis) <= most]
+
+    def is_idle(block: GpuBlocktile) -> bool:
+        n_blocks = -(-problem.m // block.bm) * -(-problem.n // block.bn) * problem.n_batch
+        return n_blocks < (limits.n_sm or 1)
+
+    return sorted(kept, key=lambda block: (is_idle(block), -block.bm * block.bn, -block.bk))
+
+
+def mma_blocks_for(problem: MatmulProblem, limits: HardwareLimits) -> tuple[tuple[int, int], ...]:
+    """Rows and depths of blocks of matrix instructions whose results fit the registers of a warp.
+
+    Args:
+        problem: The product.
+        limits: The processor.
+
+    Returns:
+        (bm, bk), depth 0 being unstaged; none without matrix instructions.
+    """
+    if limits.mma is None:
+        return ()
+    tile_m, _, tile_k = smallest_tile(problem, limits)
+    width, operand = limits.mma.width, problem.a_dtype.n_bytes
+    result = max(4, problem.out_dtype.n_bytes)
+    step = max(16, tile_m)
+    rows = [
+        bm
+        for bm in (8 * step, 4 * step, 2 * step, step)
+        if bm < MOST_PADDING * problem.m or bm == step
+        if _fits(
+            mma_registers(bm, width, tile_k, width, (operand, result)),
+            limits.max_registers_per_thread,
+        )
+    ]
+    depths = [max(tile_k, _floor_to(row // operand, tile_k)) for row in STAGED_ROWS]
+    useful = [bk for bk in depths if bk < MOST_PADDING * problem.k] or [min(depths)]
+    return tuple((bm, bk) for bm in rows for bk in (*dict.fromkeys(useful), 0))
+
+
+def _fits(needed: int, room: int | None) -> bool:
+    return room is None or needed <= room
