@@ -118,7 +118,10 @@ class IndexOrder(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class RowBlock(AbstractOrdered):
-    """Rows of a block of the whole triple that threads share out; 0: not split."""
+    """Rows of a block of the whole triple that threads share out; 0: not split.
+
+    Refuted where it does not divide m, or makes fewer than two blocks.
+    """
 
     rank: ClassVar[int] = 7
     level: ClassVar[str] = "row-block"
@@ -158,6 +161,8 @@ class Geometry(AbstractOrdered):
 class LatticeBox(AbstractOrdered):
     """The values lo..hi of one axis that are still open; lo = hi at a single one.
 
+    Refuted where the least of them already breaks a rule that only gets worse.
+
     Attributes:
         axis: Also as "bm" or "bk".
         lo: The least open value, which prices the box.
@@ -189,7 +194,12 @@ class LatticeBox(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class Twin(AbstractOrdered):
-    """Plain, swizzled, or a depth of pipelining.
+    """How staged tiles are laid out and filled: plainly, swizzled, or some deep.
+
+    Elsewhere: shared-memory swizzle against bank conflicts; double buffering. Refuted where rows
+    are no power of two of 16 bytes, or the tiles of all depths do not fit::
+
+        for ko: stage ko; compute ko        ->        stage 0; for ko: stage ko + 1; compute ko
 
     Attributes:
         kind: Also as "plain" or "swizzled"; a number is a depth.
@@ -214,7 +224,13 @@ class Twin(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile(AbstractOrdered):
-    """Results kept in registers: rm rows of rn vectors of `lanes`; all None: the model's own."""
+    """Results kept in registers: rm rows of rn vectors of `lanes`; all None: the model's own.
+
+    Elsewhere: micro-tile, MR and NR. Refuted where it is larger than the block, or the lanes are
+    no width of the vectors::
+
+        for k: for r in rm, v in rn: c[r, v] += a[r] b[v]        (all of c in registers)
+    """
 
     rank: ClassVar[int] = 12
     level: ClassVar[str] = "register-tile"

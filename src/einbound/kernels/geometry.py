@@ -24,7 +24,18 @@ def require_sizes(what: str, least: int = 1, **sizes: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GpuBlocktile(AbstractOrdered):
-    """Block (bm, bn, bk) of a workgroup, with (tm, tn) results per thread; both tiles staged."""
+    """Block (bm, bn, bk) of a workgroup, with (tm, tn) results per thread; both tiles staged.
+
+    Elsewhere: two-level tiling, thread block and thread tile. Refuted where tm or tn does not
+    divide its block, or threads, staged bytes or the launch pass a cap; extents are padded::
+
+        for i, j, k: C[i, j] += A[i, k] B[k, j]
+        ->
+        grid (m / bm, n / bn), threads (bm / tm, bn / tn):
+            for ko in k / bk:
+                stage A (bm, bk) and B (bk, bn)
+                for k in bk: c (tm, tn) += a (tm) b (tn)
+    """
 
     rank: ClassVar[int] = 0
     bm: int
@@ -44,7 +55,16 @@ class GpuBlocktile(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class GpuMma(AbstractOrdered):
-    """Block (bm, bn, bk) of matrix instructions; bk = 0 is the unstaged full depth."""
+    """Block (bm, bn, bk) of matrix instructions; bk = 0 is the unstaged full depth.
+
+    Elsewhere: tensor cores, warp-level tiles. Refuted where a size is no multiple of the
+    instruction's, staged bytes pass the cap, or, unstaged, where an extent is not divided::
+
+        grid (m / bm, n / bn), one group of lanes:
+            for ko in k / bk:
+                stage A (bm, bk) and B (bk, bn)
+                C (bm, bn) += A B by instructions
+    """
 
     rank: ClassVar[int] = 1
     bm: int
@@ -63,7 +83,12 @@ class GpuMma(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class CpuBlocktile(AbstractOrdered):
-    """One block size for m, n and k."""
+    """One block size for m, n and k.
+
+    Elsewhere: square cache blocking. Refuted where it does not divide all three::
+
+        for io, jo, ko: pack A (b, b) and B (b, b); for k, i, j in b: c[i, j] += a[i, k] b[k, j]
+    """
 
     rank: ClassVar[int] = 2
     b: int
@@ -79,7 +104,13 @@ class CpuBlocktile(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class CpuPacked(AbstractOrdered):
-    """Panels of A (bm, bk) and of B (bk, bn); bn = 0 is the full width."""
+    """Panels of A (bm, bk) and of B (bk, bn); bn = 0 is the full width.
+
+    Elsewhere: GEBP, the blocking of GotoBLAS and BLIS with sizes MC, NC and KC. Refuted where the
+    panel of B holds no vector, and by what the shape of the packing asks for::
+
+        for jo, ko: pack B (bk, bn); for io: pack A (bm, bk); micro-kernel (bm, bn, bk)
+    """
 
     rank: ClassVar[int] = 3
     bm: int

@@ -43,6 +43,8 @@ class AbstractWord(AbstractOrdered):
 class Roles(AbstractWord):
     """Which operand is A: C = A B, or its transpose computed as B^T A^T.
 
+    Refuted where the result that is computed does not lie in rows.
+
     Attributes:
         kind: Also as "as_given" or "swapped".
     """
@@ -56,6 +58,8 @@ class Roles(AbstractWord):
 @dataclass(frozen=True, slots=True)
 class Fusion(AbstractWord):
     """The root: whether the elementwise tail is fused.
+
+    Elsewhere: epilogue fusion. Refuted where no tail alone reads the product.
 
     Attributes:
         kind: Also as "unfused" or "fused".
@@ -83,7 +87,9 @@ class Pipeline(AbstractWord):
 
 @dataclass(frozen=True, slots=True)
 class Batch(AbstractWord):
-    """Where batch loops run; GPU only.
+    """Where batch loops run; GPU only, and only where there are several products.
+
+    Serial: every workgroup loops over the batch. Grid: each product has its own workgroups.
 
     Attributes:
         kind: Also as "serial" or "grid".
@@ -100,6 +106,8 @@ class Batch(AbstractWord):
 class Packing(AbstractWord):
     """When the CPU blocktile pipeline packs.
 
+    Hoisted: once, when the plan is prepared; refuted where no operand is persistent.
+
     Attributes:
         kind: Also as "in_kernel" or "hoisted".
     """
@@ -112,7 +120,10 @@ class Packing(AbstractWord):
 
 @dataclass(frozen=True, slots=True)
 class TensorizedForm(AbstractWord):
-    """The CPU tensorized composition.
+    """The CPU tensorized composition: one micro-kernel over everything, or over packed panels.
+
+    The whole triple reads both operands in place; refuted where the columns of B or C hold no
+    vector.
 
     Attributes:
         kind: Also as "whole_triple" or "packed".
@@ -126,7 +137,12 @@ class TensorizedForm(AbstractWord):
 
 @dataclass(frozen=True, slots=True)
 class PackingShape(AbstractWord):
-    """Which packed composition: where panels are made.
+    """Which packed composition: where panels are made, and whether row blocks run in parallel.
+
+    Serial packs inside the loops; hoisted packs persistent operands when the plan is prepared;
+    grid runs row blocks in parallel and packs A in each; the shapes that pack the rest pack in
+    each chunk what is not persistent. Refuted where there is nothing to hoist, fewer than two row
+    blocks, or a chunk packs too much.
 
     Attributes:
         kind: Also as "serial", "hoisted", "hoisted_grid", "hoisted_grid_pack_rest",
