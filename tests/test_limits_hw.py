@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from einbound.machine.peak import output_of
 from einbound.machine.precision import Precision
 
 F16, BF16, F32 = Precision.FLOAT16, Precision.BFLOAT16, Precision.FLOAT32
-MMA = MmaLimits(
+#: As callers may write it: mappings, lists and short names.
+made_mma: Any = MmaLimits
+MMA: MmaLimits = made_mma(
     32,
     (8, 8, 8),
     {("f32", "f32", "f32"): (8, 8, 8), ("f16", "f16", "f32"): [16, 8, 16]},
@@ -75,15 +78,15 @@ def test_mappings_and_short_names_become_sorted_tuples_of_members() -> None:
 
 def test_the_order_in_which_formats_are_given_does_not_matter() -> None:
     tiles = {("f16", "f16", "f32"): (16, 8, 16), ("f32", "f32", "f32"): (8, 8, 8)}
-    one = MmaLimits(32, (8, 8, 8), tiles)
-    other = MmaLimits(32, (8, 8, 8), dict(reversed(tiles.items())))
+    one = made_mma(32, (8, 8, 8), tiles)
+    other = made_mma(32, (8, 8, 8), dict(reversed(tiles.items())))
     assert one == other
     assert hash(one) == hash(other)
 
 
 def test_of_one_triple_the_tile_that_stands_first_is_preferred() -> None:
     triple = ("f16", "f16", "f32")
-    mma = MmaLimits(32, (8, 8, 8), [(triple, (16, 8, 16)), (triple, (8, 8, 4))])
+    mma = made_mma(32, (8, 8, 8), [(triple, (16, 8, 16)), (triple, (8, 8, 4))])
     assert mma.tile_of(*triple) == (16, 8, 16)
 
 
@@ -160,7 +163,7 @@ def test_matrix_limits_that_make_no_sense_are_refused(
 ) -> None:
     given_as = {"width": 32, "tile": (8, 8, 8), "tiles": (), **fields}
     with pytest.raises(MachineError, match=message):
-        MmaLimits(**given_as)  # type: ignore[arg-type]
+        made_mma(**given_as)
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,17 @@ Array = NDArray[Any]
 EXTENTS = st.integers(1, 5)
 F64 = np.dtype("float64")
 
+
+def made(**fields: Any) -> MatmulProblem:
+    """A problem from fields as callers may write them, texts and single numbers among them."""
+    return MatmulProblem(**{"m": 2, "n": 3, "k": 4, **fields})
+
+
 # fields -------------------------------------------------------------------------------------
 
 
 def test_texts_and_single_numbers_become_members_and_tuples() -> None:
-    problem = MatmulProblem(
-        m=2, n=3, k=4, batch=5, outer_k=[6, 7], a_dtype="bf16", b_layout="transposed",
+    problem = made(m=2, n=3, k=4, batch=5, outer_k=[6, 7], a_dtype="bf16", b_layout="transposed",
         hoistable=["B", "A"],
     )  # fmt: skip
     assert problem.batch == (5,)
@@ -47,7 +52,7 @@ def test_texts_and_single_numbers_become_members_and_tuples() -> None:
 
 def test_macs_are_exact_beyond_64_bits() -> None:
     huge = 10**30
-    problem = MatmulProblem(m=huge, n=huge, k=huge, batch=(2, 3), outer_k=5)
+    problem = made(m=huge, n=huge, k=huge, batch=(2, 3), outer_k=5)
     assert problem.macs == 30 * huge**3
     assert problem.n_batch == 6
 
@@ -74,7 +79,7 @@ def test_macs_are_exact_beyond_64_bits() -> None:
 )
 def test_a_field_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(KernelError, match=message):
-        MatmulProblem(**{"m": 2, "n": 3, "k": 4, **fields})
+        made(**fields)
 
 
 @pytest.mark.parametrize("axis", [{"extent": 0}, {"extent": 2, "a": 0.5}])
@@ -84,13 +89,13 @@ def test_an_axis_without_elements_or_with_broken_strides_is_refused(axis: dict[s
 
 
 def test_why_no_tail_is_fused_is_told_as_given_or_in_general() -> None:
-    problem = MatmulProblem(m=2, n=3, k=4)
+    problem = made(m=2, n=3, k=4)
     assert problem.unfused_because == NO_TAIL
     assert replace(problem, epilogue_reason="two readers").unfused_because == "two readers"
 
 
 def test_a_problem_prints_on_one_line() -> None:
-    problem = MatmulProblem(m=2, n=3, k=4, batch=(5, 6), outer_k=7, epilogue="relu", hoistable="A")
+    problem = made(m=2, n=3, k=4, batch=(5, 6), outer_k=7, epilogue="relu", hoistable="A")
     assert str(problem) == (
         "5*6 x (2 x 3 x 7*4) float32 float32 -> float32, B plain, hoistable A, then relu"
     )
@@ -134,9 +139,8 @@ def test_the_canonical_form_is_its_own_and_keeps_the_work(problem: MatmulProblem
 
 
 def test_loops_of_one_trip_and_usual_strides_make_no_other_problem() -> None:
-    plain = MatmulProblem(m=2, n=3, k=4)
-    told = MatmulProblem(
-        m=2, n=3, k=4, batch=(1, 1), outer_k=1, a_strides=(4, 1), b_strides=(3, 1),
+    plain = made(m=2, n=3, k=4)
+    told = made(m=2, n=3, k=4, batch=(1, 1), outer_k=1, a_strides=(4, 1), b_strides=(3, 1),
         c_strides=(3, 1),
     )  # fmt: skip
     assert told != plain
@@ -156,12 +160,12 @@ def test_loops_of_one_trip_and_usual_strides_make_no_other_problem() -> None:
     ],
 )
 def test_what_a_kernel_can_tell_makes_another_problem(other: dict[str, Any]) -> None:
-    assert MatmulProblem(m=2, n=3, k=4, **other).key != MatmulProblem(m=2, n=3, k=4).key
+    assert made(m=2, n=3, k=4, **other).key != made(m=2, n=3, k=4).key
 
 
 def test_a_stride_along_one_element_makes_no_other_problem() -> None:
-    row = MatmulProblem(m=1, n=3, k=4, a_strides=(99, 1))
-    assert row.key == MatmulProblem(m=1, n=3, k=4).key
+    row = made(m=1, n=3, k=4, a_strides=(99, 1))
+    assert row.key == made(m=1, n=3, k=4).key
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,7 @@ GROUPS = Groups(
 
 
 def test_strides_are_the_innermost_of_the_groups() -> None:
-    problem = MatmulProblem(m=6, n=5, k=4, groups=GROUPS, a_strides=(99, 99))
+    problem = made(m=6, n=5, k=4, groups=GROUPS, a_strides=(99, 99))
     assert problem.a_strides == (4, 1)
     assert problem.b_strides == (5, 1)
     assert problem.c_strides == (1, 6)
@@ -209,6 +213,10 @@ def test_columns_that_do_not_lie_side_by_side_make_no_plain_layout() -> None:
 
 
 # steps --------------------------------------------------------------------------------------
+
+
+#: The stubs of einsum know no interleaved form of floats.
+summed: Any = np.einsum
 
 
 def gathered(
@@ -259,7 +267,7 @@ def test_the_strides_of_a_step_reach_every_element(
     rng = np.random.default_rng(seed)
     left = rng.integers(-5, 5, a.extents).astype(F64)
     right = rng.integers(-5, 5, b.extents).astype(F64)
-    expected = np.einsum(left, a.indices, right, b.indices, c.indices)
+    expected = summed(left, a.indices, right, b.indices, c.indices)
     assert np.array_equal(gathered(problem, left, right, c.extents), expected)
     extents = dict(zip(a.indices, a.extents, strict=True))
     extents.update(zip(b.indices, b.extents, strict=True))

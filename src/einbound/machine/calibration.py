@@ -78,9 +78,7 @@ def fit(rows: Iterable[Reading], *, margin: float = 0.0) -> tuple[Fit, ...]:
         1000002000
     """
     if not 0 <= margin < math.inf:
-        raise MachineError(
-            f"margin is {margin!r}; expected a finite share of at least 0, such as 0.1"
-        )
+        raise MachineError(f"margin is {margin!r}; expected a share of at least 0, such as 0.1")
     by_backend: dict[str, list[Reading]] = {}
     for row in rows:
         if not row.opaque and row.measured_ms > 0:
