@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from einbound.space.admissible import verify_bound
+from einbound.space.events import (
+    Event,
+    Fathomed,
+    Left,
+    Met,
+    Order,
+    Outcome,
+    Scored,
+    Trace,
+    Verdict,
+)
 from einbound.space.lift import lift_excluded, lift_where
 from einbound.space.limit import Limit
 from einbound.space.placement import Inline, LoopId, Materialize, Placement, StageAt
 from einbound.space.search import SearchResult, search
 from einbound.space.stats import SearchStats
+from einbound.space.trace import verify_trace
 from einbound.space.traversal import (
     count_choices,
     depth,
@@ -29,27 +42,38 @@ from einbound.space.tree import (
     Tree,
     Unknown,
 )
+from einbound.space.verification import Verification
 from einbound.space.witness import Witness
 
 __all__ = [
     "Child",
     "Choice",
+    "Event",
     "Excluded",
+    "Fathomed",
     "Inline",
     "Judged",
     "Leaf",
+    "Left",
     "Limit",
     "LoopId",
     "Materialize",
+    "Met",
+    "Order",
+    "Outcome",
     "Path",
     "Placement",
     "Reason",
     "Refuted",
+    "Scored",
     "SearchResult",
     "SearchStats",
     "StageAt",
+    "Trace",
     "Tree",
     "Unknown",
+    "Verdict",
+    "Verification",
     "Witness",
     "count_choices",
     "depth",
@@ -62,4 +86,6 @@ __all__ = [
     "render_path",
     "search",
     "unknowns",
+    "verify_bound",
+    "verify_trace",
 ]

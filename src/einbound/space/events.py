@@ -97,12 +97,12 @@ class Left(Generic[D]):
         step: Number of the event, from 0.
         path: The decisions down to the subtree.
         bound: No completion scores less: its own bound, or that of the nearest node above that
-            has one; None: nothing is known.
+            has one; -inf: nothing is known.
     """
 
     step: int
     path: Path[D]
-    bound: Number | None
+    bound: Number
 
 
 Event: TypeAlias = Met[D] | Scored[D] | Fathomed[D] | Left[D]

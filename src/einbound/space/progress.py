@@ -151,7 +151,7 @@ class Run(Generic[D, P]):
     def _leave(self, node: Node[D, P]) -> None:
         if self.fathoms(node):
             return
-        self._tell(node.place, Left, "", None if node.floor == -INFINITY else node.floor)
+        self._tell(node.place, Left, "", node.floor)
         known = INFINITY if self._least_left is None else self._least_left
         self._least_left = min(known, node.floor)
 
