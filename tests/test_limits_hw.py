@@ -18,6 +18,7 @@ from einbound.machine.gpu import A100, GPUS, H100, H200, gpu
 from einbound.machine.limits import CacheLevel, HardwareLimits, MmaLimits, Scope, StagedLayout
 from einbound.machine.peak import output_of
 from einbound.machine.precision import Precision
+from einbound.machine.target import target_limits
 
 F16, BF16, F32 = Precision.FLOAT16, Precision.BFLOAT16, Precision.FLOAT32
 #: As callers may write it: mappings, lists and short names.
@@ -374,3 +375,10 @@ def test_a_gpu_is_known_by_target_and_by_product() -> None:
     assert gpu("sm_90") is gpu("H100")
     with pytest.raises(MachineError, match="no limits are known of GPU 'sm_70'; known are sm_80"):
         gpu("sm_70")
+
+
+def test_a_target_is_this_processor_or_a_gpu() -> None:
+    assert target_limits("cpu") == HardwareLimits.detect()
+    assert target_limits("sm_80") is A100
+    with pytest.raises(MachineError, match="target is 'gpu'; expected cpu for this processor, or"):
+        target_limits("gpu")
