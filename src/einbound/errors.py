@@ -29,6 +29,10 @@ class ExpressionError(EinboundError, ValueError):
         super().__init__(message if text is None else f"{message}\n{_pointed(text, spans)}")
 
 
+class EquationsError(ExpressionError):
+    """A system of equations does not make sense, or does not fit its arrays."""
+
+
 class PlanError(EinboundError, ValueError):
     """A hand-written or loaded plan is illegal; the message names the rule."""
 
