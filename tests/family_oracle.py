@@ -29,7 +29,7 @@ from einbound.kernels.decisions import (
 )
 from einbound.kernels.menu import Menu
 from einbound.kernels.problem import MatmulProblem
-from einbound.kernels.register_tile import MicroKernel, alternatives
+from einbound.kernels.register_tile import MicroKernel, alternatives, own_tile
 from einbound.machine.limits import HardwareLimits, MmaLimits, MmaTile
 
 Decisions = tuple[Decision, ...]
@@ -213,12 +213,30 @@ class Oracle:
     def tiled(self, bm: int, bn: int) -> list[Decisions]:
         p = self.problem
         vectors = (self.limits.simd_vector_bytes, self.element_bytes())
-        found = alternatives(MicroKernel(*vectors, bm or p.m, bn or p.n))
-        return [(RegisterTile(),), *((tile,) for tile in found)] if found else [()]
+        kernel = MicroKernel(*vectors, bm or p.m, bn or p.n)
+        given = self.menu.register_tiles
+        others = [
+            tile
+            for tile in (alternatives(kernel) if given is None else given)
+            if tile != own_tile(kernel)
+        ]
+        runs = [(tile,) for tile in others if self.is_held(tile, kernel.m, kernel.n)]
+        return [(RegisterTile(),), *runs] if others else [()]
+
+    def is_held(self, tile: RegisterTile, m: int, n: int) -> bool:
+        rm, rn, lanes = tile.sizes
+        width, least = self.limits.simd_vector_bytes, min(self.limits.simd_vector_bytes, 32)
+        widths = {width >> power for power in range(8)}
+        wide = lanes * self.element_bytes() in widths and lanes * self.element_bytes() >= least
+        return wide and rm <= m and rn * lanes <= n
+
+    def may_lie_in_rows(self) -> bool:
+        unknown = self.menu.unknown_layouts and self.problem.b_layout == "unknown"
+        return self.problem.b_layout == "plain" or unknown
 
     def whole(self) -> Iterator[Decisions]:
         p = self.problem
-        if p.b_layout != "plain" or p.n < self.fewest_lanes():
+        if not self.may_lie_in_rows() or p.n < self.fewest_lanes():
             return
         for bm in self.menu.row_blocks:
             if bm == 0 or (p.m % bm == 0 and p.m // bm >= 2 and self.menu.grid_rendering):
@@ -265,7 +283,7 @@ class Oracle:
 
     def reads_in_place(self, panels: CpuPacked, width: int) -> bool:
         p = self.problem
-        if "B" not in p.hoistable and p.b_layout != "plain":
+        if "B" not in p.hoistable and not self.may_lie_in_rows():
             return False
         divides = p.m % panels.bm == p.n % width == p.k % panels.bk == 0
         return divides or len(p.hoistable) == 2

@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from einbound.kernels.decisions import Decision, Geometry, Lattice, LatticeBox
+from einbound.kernels.decisions import Decision, Geometry, Lattice, LatticeBox, RegisterTile
+from einbound.kernels.default_menu import fitted
 from einbound.kernels.family import family_tree, lift_lattice
 from einbound.kernels.geometry import CpuPacked
 from einbound.kernels.menu import Menu
@@ -26,6 +27,7 @@ EXTENTS = st.sampled_from([1, 3, 8, 12, 16, 20, 32, 48, 64])
 STORED = st.sampled_from(["float32", "float16", "bfloat16", "float64"]).map(Precision)
 F16, F32, TF32 = Precision.FLOAT16, Precision.FLOAT32, Precision.TFLOAT32
 TRIPLES = [(F32, F32, F32), (TF32, TF32, F32), (F16, F16, F16), (F16, F16, F32)]
+TILES = (RegisterTile(6, 2, 8), RegisterTile(4, 3, 8), RegisterTile(4, 1, 4))
 
 
 @st.composite
@@ -76,6 +78,7 @@ def cpus() -> st.SearchStrategy[HardwareLimits]:
         HardwareLimits,
         simd_vector_bytes=st.sampled_from([8, 16, 32, 64]),
         native_fp16_arithmetic=st.booleans(),
+        vector_registers=st.sampled_from([None, 8, 16]),
     )
 
 
@@ -87,6 +90,9 @@ def menus(draw: st.DrawFn) -> Menu:
         chunk_cap_bytes=draw(st.sampled_from([None, 256 * 1024, 4096])),
         grid_rendering=draw(st.booleans()),
         pad_factor=draw(st.sampled_from([None, 2.0])),
+        register_tiles=draw(st.sampled_from([None, None, TILES])),
+        unknown_layouts=draw(st.booleans()),
+        predict_spills=draw(st.booleans()),
         numerics=Numerics(
             tf32=draw(st.booleans()),
             narrow_in_float32=draw(st.booleans()),
@@ -140,6 +146,17 @@ def test_refuted_means_no_legal_completion(
     for path, witness in refutations(tree):
         below = {kernel for kernel in legal if completes(kernel, path)}
         assert not below, witness
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(), limits=machines)
+def test_trees_of_our_own_menu_have_all_its_legal_kernels(
+    problem: MatmulProblem, limits: HardwareLimits
+) -> None:
+    menu = replace(Menu.default(limits), roles=False, index_orders=False)
+    found = kernels_of(without_policies(family_tree(problem, limits, menu)))
+    assert len(set(found)) == len(found)
+    assert set(found) == Oracle(problem, limits, fitted(menu, problem, limits)).legal()
 
 
 def completes(kernel: Decisions, path: tuple[tuple[str, Decision], ...]) -> bool:

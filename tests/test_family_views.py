@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einbound.kernels.decisions import Group, IndexOrder, Roles
+from einbound.kernels.family import family_tree
 from einbound.kernels.groups import GroupAxis, Groups
+from einbound.kernels.menu import Menu
 from einbound.kernels.problem import BLayout, MatmulProblem
-from einbound.kernels.views import n_axes, reordered, swapped, viewed
+from einbound.kernels.views import n_axes, reordered, seen_by, swapped, viewed
+from einbound.machine.limits import HardwareLimits
 from einbound.machine.precision import Precision
+from einbound.space.traversal import enumerate_leaves, leaves
+from family_sites import CPU, GPU
 
 problems = st.builds(
     MatmulProblem,
@@ -48,6 +56,74 @@ def test_an_order_keeps_the_product(problem: MatmulProblem, data: st.DataObject)
         assert other == problem
     if problem.b_layout is BLayout.PLAIN:
         assert other.b_layout is BLayout.PLAIN
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> MatmulProblem:
+    """A product of contiguous arrays whose axes stand in any order."""
+    extents = {
+        name: draw(st.lists(st.sampled_from([1, 8, 16, 20]), min_size=1, max_size=2))
+        for name in ("m", "n", "k")
+    }
+    axes = [(name, place) for name, sizes in extents.items() for place in range(len(sizes))]
+    strides = {}
+    for array, names in (("a", "mk"), ("b", "kn"), ("c", "mn")):
+        step = 1
+        for name, place in draw(st.permutations([axis for axis in axes if axis[0] in names])):
+            strides[array, name, place] = step
+            step *= extents[name][place]
+    groups = Groups(
+        **{
+            name: tuple(
+                GroupAxis(size, *(strides.get((array, name, place), 0) for array in "abc"))
+                for place, size in enumerate(sizes)
+            )
+            for name, sizes in extents.items()
+        }
+    )
+    *outer_k, k = extents["k"]
+    return MatmulProblem(
+        m=prod(extents["m"]),
+        n=prod(extents["n"]),
+        k=k,
+        outer_k=tuple(outer_k),
+        b_layout=BLayout(groups.b_layout),
+        hoistable=draw(st.sampled_from([frozenset(), frozenset("A")])),
+        groups=groups,
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(grouped(), st.sampled_from([CPU, GPU]))
+def test_roles_and_orders_give_the_trees_of_all_views_whose_rows_can_be_written(
+    problem: MatmulProblem, limits: HardwareLimits
+) -> None:
+    tree = family_tree(problem, limits, Menu(roles=True, index_orders=True))
+    expected = {}
+    for is_swapped in (False, True):
+        start = swapped(problem) if is_swapped else problem
+        for orders in product(*(innermost(start, group) for group in Group)):
+            other = viewed(start, [("", order) for order in orders])
+            strides = other.c_strides
+            assert strides is not None
+            if strides[1] == 1 or other.n == 1:
+                decided: dict[str, Any] = {
+                    f"{order.group}_order": order.order for order in orders if not order.is_given
+                }
+                for spec in leaves(family_tree(other, limits)):
+                    expected[replace(spec, swapped=is_swapped, **decided)] = other
+    found = leaves(tree)
+    assert len(set(found)) == len(found)
+    assert set(found) == set(expected)
+    for path, spec in enumerate_leaves(tree):
+        assert viewed(problem, path) == seen_by(problem, spec) == expected[spec]
+
+
+def innermost(problem: MatmulProblem, group: Group) -> list[IndexOrder]:
+    """All orders of a group that move one axis inside."""
+    n = n_axes(problem, group)
+    rest = [tuple(each for each in range(n) if each != last) for last in range(n)]
+    return [IndexOrder((*others, last), group) for last, others in enumerate(rest)]
 
 
 def test_a_transposed_b_is_only_so_along_its_own_innermost_loop() -> None:

@@ -64,7 +64,7 @@ def family_tree(
 def lift_lattice(tree: Node) -> Node:
     """The tree with its lattices of tile sizes no longer excluded; all else is as it was.
 
-    Law: the leaves are the same plus those of the lattices (tests/test_family_lattice.py).
+    Law: the leaves are the same plus those of the lattices (tests/test_family_legality.py).
     """
     return lift_where(tree, lambda decision: decision == Geometry(Lattice()))
 
@@ -157,6 +157,7 @@ def _has_tail(problem: MatmulProblem) -> Witness | None:
 def _can_write_rows(site: Site) -> Witness | None:
     """Some order of the columns' axes must let kernels write rows, if orders are open."""
     groups = site.problem.groups
-    if site.menu.index_orders and groups is not None and any(axis.c == 1 for axis in groups.n):
+    axes = groups.n if site.menu.index_orders and groups is not None else ()
+    if any(axis.c == 1 and axis.extent > 1 for axis in axes):
         return None
     return writes_rows(site.problem)
