@@ -89,7 +89,7 @@ def search(
     Law: the score is the least of all leaves in reach (tests/test_space_search.py).
 
     Example:
-        >>> from einbound.space.tree import Choice
+        >>> from einbound.space.tree import Choice, Leaf, Refuted
         >>> tree = Choice("tile", ((8, Child(Leaf(5))), (9, Refuted("odd")), (16, Child(Leaf(3)))))
         >>> result = search(tree, score=float)
         >>> result.best, result.path, result.stats.scored
