@@ -673,3 +673,13 @@ def test_a_placement_says_what_it_is() -> None:
     stage = space.StageAt(space.LoopId("s", 2))
     path = (("T1", space.Inline()), ("T2", stage), ("T3", space.Materialize()))
     assert space.render_path(path) == "T1=inline > T2=stage at loop 2 of s > T3=materialize"
+
+
+def test_the_package_has_every_documented_name() -> None:
+    documented = """
+    Leaf Choice Child Unknown Excluded Refuted leaves enumerate_leaves refutations exclusions
+    unknowns lift_excluded count_choices depth render_path search SearchStats SearchResult
+    verify_trace Inline StageAt Materialize
+    """
+    assert set(documented.split()) <= set(space.__all__)
+    assert all(callable(getattr(space, name)) for name in documented.split())
