@@ -6,7 +6,7 @@ import re
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einbound.errors import KernelError
@@ -25,11 +25,14 @@ from einbound.kernels.decisions import (
     PipelineKind,
     ShapeKind,
 )
+from einbound.kernels.family import family_tree, lift_lattice
 from einbound.kernels.floors import Access, Floor, Statement, floor, statement_floor
 from einbound.kernels.path_floor import path_floor
 from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.spec import KernelSpec
 from einbound.machine.limits import CacheLevel, HardwareLimits, MmaLimits
 from einbound.machine.precision import Precision
+from einbound.space.traversal import enumerate_leaves
 
 F32 = Precision.FLOAT32
 GPU = HardwareLimits(mma=MmaLimits(32, (8, 8, 8), (((F32, F32, F32), (8, 8, 8)),)))
@@ -123,7 +126,7 @@ def test_a_path_adds_the_tiles_that_it_commits_to(
 
 def test_a_chain_of_boxes_adds_the_published_bytes() -> None:
     boxes = [(40, 64), (56, 64), (64, 64)]
-    chain = [
+    chain: list[Decision] = [
         Geometry(Lattice()),
         *(LatticeBox(Axis.BM, lo, hi) for lo, hi in boxes),
         *(LatticeBox(Axis.BK, lo, hi) for lo, hi in boxes),
@@ -144,3 +147,26 @@ def test_an_operand_counts_by_its_own_width() -> None:
     problem = MatmulProblem(m=64, n=64, k=64, a_dtype=Precision.FLOAT16)
     added = path_floor(path(Geometry(GpuMma(16, 32, 32))), problem, GPU)
     assert added == 2 * (16 * 32 * 2 + 32 * 32 * 4)
+
+
+def implied_bytes(spec: KernelSpec, problem: MatmulProblem) -> int:
+    """What a kernel's parameters say that its staged tiles or its own panels move."""
+    of_a, of_b = problem.a_dtype.n_bytes, problem.b_dtype.n_bytes
+    if spec.gpu:
+        return 2 * (spec.bm * spec.bk * of_a + spec.bk * spec.bn * of_b) if spec.packed else 0
+    is_serial = spec.mma and spec.packed and not spec.hoist and not spec.grid
+    width = spec.bn or problem.n
+    return spec.bm * spec.bk * of_a + spec.bk * width * of_b if is_serial else 0
+
+
+@pytest.mark.parametrize("limits", [GPU, HardwareLimits(simd_vector_bytes=32)], ids=["gpu", "cpu"])
+@settings(max_examples=15, deadline=None)
+@given(m=extents, n=extents, k=extents, hoistable=st.sampled_from(["", "B", "AB"]))
+def test_a_path_adds_what_the_parameters_of_its_kernel_imply_and_never_less_on_the_way(
+    limits: HardwareLimits, m: int, n: int, k: int, hoistable: str
+) -> None:
+    problem = MatmulProblem(m=m, n=n, k=k, hoistable=frozenset(hoistable))
+    for whole, spec in enumerate_leaves(lift_lattice(family_tree(problem, limits))):
+        added = [path_floor(whole[:end], problem, limits) for end in range(len(whole) + 1)]
+        assert added == sorted(added)
+        assert added[-1] == implied_bytes(spec, problem)
