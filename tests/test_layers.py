@@ -49,7 +49,7 @@ OWNERS = {
     "dask": {"backends.dask_"},
     "scipy": set[str](),
     "opt_einsum": set[str](),
-    "cotengra": {"api.optimizer"},
+    "cotengra": {"api.peer"},
 }
 
 MODULES = sorted(SRC.rglob("*.py"))

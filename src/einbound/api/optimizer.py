@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from einbound.api.limits import Limits
-from einbound.errors import BackendError, BudgetError, PlanError
+from einbound.api.peer import cotengra
+from einbound.errors import BudgetError, PlanError
 from einbound.expr.network import Network
 from einbound.plan.effort import Effort
 from einbound.plan.foreign import Candidate, Hunt, Room
@@ -140,7 +141,8 @@ class Optimizer:
             BudgetError: No such tree fits.
         """
         network = network_of(inputs, output, size_dict)
-        tree = _cotengra_tree()(inputs, output, size_dict)
+        package = cotengra("Optimizer.search makes cotengra trees")
+        tree = package.ContractionTree(inputs, output, size_dict)
         nodes = list(tree.gen_leaves())
         if len(nodes) == 1:
             return tree
@@ -203,17 +205,6 @@ def _found(
     """The best candidate; equal questions share it."""
     hunt = Hunt(network, itemsize, room, effort)
     return hunt.unsliced() if kind == "path" else hunt.sliced()
-
-
-def _cotengra_tree() -> Any:
-    try:
-        from cotengra import ContractionTree  # type: ignore[import-untyped]
-    except ImportError:
-        raise BackendError(
-            "Optimizer.search makes cotengra trees and cotengra is not installed; install it with "
-            "pip install einbound[interop]"
-        ) from None
-    return ContractionTree
 
 
 def _refusal(limits: Limits, held: Held, found: Candidate, kind: str) -> BudgetError:

@@ -25,7 +25,7 @@ from einbound.backends.sizes import Metered
 from einbound.errors import BackendError, ExpressionError, PlanError
 from einbound.expr.expression import split_arguments
 from einbound.expr.number import whole
-from einbound.plan.effort import Proof
+from einbound.plan.effort import Origin, Proof
 from einbound.plan.gate import moved
 from einbound.plan.policy import BatchPolicy
 from einbound.plan.rules import Objective
@@ -236,7 +236,7 @@ class Plan:
         buffer_bytes = whole(buffer_bytes, "buffer_bytes")
         if buffer_bytes < 0:
             raise PlanError(f"buffer_bytes is {buffer_bytes}; expected a number of at least 0")
-        made = compiled(setting, tree, buffer_bytes)
+        made = compiled(setting, tree, buffer_bytes, Proof(origin=Origin.GIVEN))
         if not made.keeps_limits:
             raise refused(made, as_written=True)
         warn_of(made, stacklevel=3, as_written=True)

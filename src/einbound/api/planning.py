@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from einbound.api.limits import NO_BUDGET, refusal
+from einbound.api.peer import cotengra_orders
 from einbound.api.setting import HEADROOM_BYTES, Setting
 from einbound.backends.sizes import Metered
 from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
 from einbound.expr.network import Network
 from einbound.machine.memory import available_bytes
-from einbound.plan.effort import Proof
+from einbound.plan.effort import Effort, Origin, Proof
 from einbound.plan.gate import check_loops, repeated_steps
 from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
@@ -118,13 +119,16 @@ def planned(setting: Setting) -> Made:
         effort=setting.effort,
         operand_bytes=setting.operand_bytes,
         orders=None if path is None else (steps_from_path(path, len(network.inputs)),),
+        peer=partial(cotengra_orders, effort=setting.effort or Effort()) if path is None else None,
         default_buffer_bytes=DEFAULT_BUFFER_BYTES,
         headroom_bytes=HEADROOM_BYTES,
     )
     read(found.tree, found.buffer_bytes)
     best = known[found.tree, found.buffer_bytes]
     # What was proven of a given order says nothing about the others.
-    proof = found.proof if path is None else replace(found.proof, exhausted=False, bound_macs=0)
+    proof = found.proof
+    if path is not None:
+        proof = replace(proof, exhausted=False, bound_macs=0, origin=Origin.GIVEN)
     # Of a given order only that is proven which holds for all.
     return _kept(_made(setting, best, proof), found.least if path is None else NO_BUDGET)
 

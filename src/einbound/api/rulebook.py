@@ -9,7 +9,7 @@ from typing import Any
 
 from einbound.errors import PlanError
 from einbound.expr.network import Network
-from einbound.plan.effort import Proof
+from einbound.plan.effort import Origin, Proof
 from einbound.plan.grid import Grid, Mode
 from einbound.plan.rules import Objective, Refusal, Rules
 from einbound.plan.tree import Role
@@ -70,6 +70,8 @@ def proof_from(data: dict[str, Any] | None) -> Proof:
         bound_macs=whole(data["bound_macs"], "bound_macs"),
         states=whole(data["states"], "states"),
         reproducible=_truth(data["reproducible"], "reproducible"),
+        # Documents of before there was more than one origin do not name it.
+        origin=Origin(data.get("origin", Origin.OWN)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from numbers import Real
 from typing import Any
 
@@ -30,6 +31,9 @@ class Effort:
             than the exact search takes; that one counts states. A plan that was cut short so is
             not reproducible, and says that.
         clock: What tells seconds, such as `time.monotonic`; needed with a deadline.
+        cotengra_trials: Orders that cotengra finds, for more operands than the exact search takes
+            and where loops cost multiply-adds; loops are searched on the best of these, too. None:
+            a few where cotengra is installed; any other number but 0 needs it.
 
     Raises:
         PlanError: A number is out of range, or a deadline has no clock.
@@ -44,13 +48,14 @@ class Effort:
     outer_products: bool = True
     deadline_seconds: float | None = None
     clock: Callable[[], float] | None = None
+    cotengra_trials: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("states", "trials"):
-            _settle(self, name, _count(getattr(self, name), f"{name} of an Effort", 0))
+        for name in ("states", "trials", "depth", "cotengra_trials"):
+            given = getattr(self, name)
+            if given is not None or name in ("states", "trials"):
+                _settle(self, name, _count(given, f"{name} of an Effort", 0))
         _settle(self, "seed", whole(self.seed, "seed of an Effort"))
-        if self.depth is not None:
-            _settle(self, "depth", _count(self.depth, "depth of an Effort", 0))
         if self.widths is not None:
             _settle(self, "widths", _widths(self.widths))
         name = "outer_products of an Effort"
@@ -123,6 +128,14 @@ class Deadline:
         return self.has_cut
 
 
+class Origin(StrEnum):
+    """Where an order comes from."""
+
+    OWN = "einbound"
+    GIVEN = "given"
+    COTENGRA = "cotengra"
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What a search can say about its plan.
@@ -139,6 +152,7 @@ class Proof:
         bound_macs: No plan of the class within the limits has fewer multiply-adds; 0: unknown.
         states: States that were explored.
         reproducible: No deadline cut the search short.
+        origin: Where the order comes from.
     """
 
     depth: int | None = None
@@ -149,3 +163,4 @@ class Proof:
     bound_macs: int = 0
     states: int = 0
     reproducible: bool = True
+    origin: Origin = Origin.OWN

@@ -22,7 +22,7 @@ _N_STEPS_PRICED = 200_000
 #: Plans that are rebuilt, loop by loop.
 _N_REBUILT = 3
 #: Multiple of the multiply-adds without loops below which no better plan is looked for.
-_NEAR = 1.01
+NEAR = 1.01
 #: Passes under ever tighter limits while the meter asks for more than was priced.
 _N_RETRIES = 3
 #: Buffer sizes that widths are chosen for, beside the default.
@@ -37,29 +37,43 @@ class LargeSearch:
         frames: The orders, fewest multiply-adds first.
         ledger: The plans that were metered.
         tally: Counts the nests that were priced.
+        most_macs: Multiply-adds from which on a plan is of no use; None: any number.
     """
 
-    def __init__(self, request: Request, orders: Iterable[Steps], *, repair: bool) -> None:
+    def __init__(
+        self,
+        request: Request,
+        orders: Iterable[Steps],
+        *,
+        repair: bool,
+        most_macs: int | None = None,
+    ) -> None:
         self.request = request
         network, size, rules = request.network, request.itemsize, request.rules
         self.frames = [Frame(network, steps, size, rules) for steps in orders]
         self.frames.sort(key=lambda frame: frame.plain_macs)
         self.ledger = Ledger(request, request.limit)
         self.tally = Tally()
+        self.most_macs = most_macs
         self._repair = repair
+
+    @property
+    def fewest_macs(self) -> int:
+        """Multiply-adds of the best order without loops."""
+        return self.frames[0].plain_macs
 
     def found(self) -> Found:
         """The best plan, or the one that comes nearest."""
         ledger, network = self.ledger, self.request.network
         default = self.request.default_buffer_bytes
         for frame in self.frames:
-            if frame.plain_macs == self.frames[0].plain_macs or ledger.best is None:
+            if frame.plain_macs == self.fewest_macs or ledger.best is None:
                 ledger.confirm(Tree.plain(network, frame.steps), default)
             if self.request.limit == Limit(None, None):
                 continue
             if ledger.best is None and frame is self.frames[0]:
                 ledger.confirm_fitting(Tree.plain(network, frame.steps), default)
-        if ledger.best is None and self.request.rules.grid.admitted and not self._is_hopeless:
+        if ledger.best is None and self.request.rules.grid.admitted and not self.is_hopeless:
             self._pass_over(default)
             if ledger.best is None and default > _SMALL_BUFFER_BYTES:
                 self._pass_over(_SMALL_BUFFER_BYTES)
@@ -67,7 +81,7 @@ class LargeSearch:
         return ledger.found(self._proof(), self.tally.n_priced)
 
     @property
-    def _is_hopeless(self) -> bool:
+    def is_hopeless(self) -> bool:
         """Whether the limit is below what every plan holds."""
         peak_bytes = self.request.limit.peak_bytes
         least_bytes = lower_bound(self.request.network, self.request.itemsize)
@@ -132,8 +146,8 @@ class LargeSearch:
         """Plans of each order: loops anywhere, loops at the end, and the best ones rebuilt."""
         found: list[Candidate] = []
         for start in self._starts(task):
-            fewest = min((c.price.macs for c in found if c.fits(task)), default=None)
-            if fewest is not None and fewest <= _NEAR * self.frames[0].plain_macs:
+            fewest = min((c.price.macs for c in found if c.fits(task)), default=self.most_macs)
+            if fewest is not None and fewest <= NEAR * self.fewest_macs:
                 return found
             n_priced = _N_STEPS_PRICED // start.frame.n
             if found and self.request.deadline.cuts():

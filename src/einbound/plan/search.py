@@ -6,12 +6,13 @@ passed in.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from einbound.expr.network import Network
 from einbound.plan import large, small
 from einbound.plan.bound import lower_bound
-from einbound.plan.effort import Deadline, Effort, Proof
+from einbound.plan.effort import Deadline, Effort, Origin, Proof
 from einbound.plan.fallback import fallback, fallback_of_many
 from einbound.plan.ledger import Found, Ledger, Meter, Metered, Request, over_bytes
 from einbound.plan.lowest import lowest_found
@@ -23,8 +24,10 @@ from einbound.plan.splits import N_INDICES, N_OPERANDS
 from einbound.plan.tree import Tree
 
 Budget = Limit
+#: Finds orders of many operands by other means.
+Peer = Callable[[Network], tuple[Steps, ...]]
 
-__all__ = ["Budget", "Found", "Meter", "Metered", "lower_bound", "search"]
+__all__ = ["Budget", "Found", "Meter", "Metered", "Peer", "lower_bound", "search"]
 
 
 def search(
@@ -37,6 +40,7 @@ def search(
     effort: Effort | None = None,
     operand_bytes: int = 0,
     orders: tuple[Steps, ...] | None = None,
+    peer: Peer | None = None,
     default_buffer_bytes: int,
     headroom_bytes: int = 0,
 ) -> Found:
@@ -53,6 +57,8 @@ def search(
         effort: How hard it tries; None: as hard as the predicted time is worth.
         operand_bytes: Bytes of the operands, which count in a policy's threshold.
         orders: The orders to choose from; None: the planner's own.
+        peer: Finds more orders where loops around the planner's own ones of many operands cost
+            multiply-adds; they are searched apart, so that no plan gets worse by them.
         default_buffer_bytes: Largest buffer of an accumulation or a packed operand.
         headroom_bytes: Among plans of equal multiply-adds, those are preferred that leave
             this much of the budget free.
@@ -76,20 +82,20 @@ def search(
         headroom_bytes,
         Deadline.of(tried),
     )
-    found = _found(request, orders)
+    found = _found(request, orders, peer)
     if request.deadline.has_cut:
         found = replace(found, proof=replace(found.proof, reproducible=False))
     return found
 
 
-def _found(request: Request, orders: tuple[Steps, ...] | None) -> Found:
+def _found(request: Request, orders: tuple[Steps, ...] | None, peer: Peer | None) -> Found:
     network = request.network
     if len(network.inputs) == 1:
         return _alone(request)
     is_small = len(network.inputs) <= N_OPERANDS and len(network.extents) <= N_INDICES
     if not is_small:
-        known = orders or _orders(network, request.effort)
-        return _of_many(request, known, repair=orders is None)
+        known = orders or _own_orders(network, request.effort)
+        return _of_many(request, known, peer, repair=orders is None)
     results = [_of_few(request, order) for order in orders or (None,)]
     return min(results, key=lambda found: _preference(request, found))
 
@@ -114,8 +120,13 @@ def _of_few(request: Request, order: Steps | None) -> Found:
     return replace(lowest, fits=over_bytes(lowest.metered, request.budget) <= 0)
 
 
-def _of_many(request: Request, orders: tuple[Steps, ...], *, repair: bool) -> Found:
-    found = large.LargeSearch(request, orders, repair=repair).found()
+def _of_many(
+    request: Request, orders: tuple[Steps, ...], peer: Peer | None, *, repair: bool
+) -> Found:
+    search = large.LargeSearch(request, orders, repair=repair)
+    found = search.found()
+    if peer is not None and not search.is_hopeless:
+        found = _with_peer(request, peer, found, search.fewest_macs)
     if found.fits and found.keeps_threshold:
         return found
     if request.rules.threshold_bytes is not None:
@@ -128,12 +139,35 @@ def _of_many(request: Request, orders: tuple[Steps, ...], *, repair: bool) -> Fo
     return replace(lowest, fits=over_bytes(lowest.metered, request.budget) <= 0)
 
 
+def _with_peer(request: Request, peer: Peer, found: Found, fewest_macs: int) -> Found:
+    """The better of a plan and the one that other orders lead to.
+
+    Args:
+        request: What is asked.
+        peer: Finds the orders, if any.
+        found: The plan.
+        fewest_macs: Multiply-adds that it would have without loops. These are hard to beat, so
+            others are not asked where loops cost next to nothing.
+    """
+    macs = None
+    if found.fits and found.keeps_threshold:
+        macs = request.weighted_macs(found.tree, found.metered.macs)
+        if macs <= large.NEAR * fewest_macs or request.deadline.cuts():
+            return found
+    orders = peer(request.network)
+    if not orders:
+        return found
+    other = large.LargeSearch(request, orders, repair=True, most_macs=macs).found()
+    other = replace(other, proof=replace(other.proof, origin=Origin.COTENGRA))
+    return min(found, other, key=lambda one: _preference(request, one))
+
+
 def _preference(request: Request, found: Found) -> tuple[float, ...]:
     over = over_bytes(found.metered, request.limit)
     macs = request.weighted_macs(found.tree, found.metered.macs)
     return over, macs, found.metered.seconds, found.metered.calls, found.metered.space_bytes
 
 
-def _orders(network: Network, effort: Effort) -> tuple[Steps, ...]:
+def _own_orders(network: Network, effort: Effort) -> tuple[Steps, ...]:
     orders = greedy_orders(network, effort.trials, seed=effort.seed)
     return (*orders, linear_order(network))

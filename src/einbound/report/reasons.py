@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from einbound.plan.effort import Proof
+from einbound.plan.effort import Origin, Proof
 from einbound.report.figures import columns, count, exact_bytes, kept, ratio
 
 
@@ -120,6 +120,17 @@ def weight_lines(weight: Weight) -> list[str]:
         ("all", count(weight.macs), "macs, for which order and loops were chosen"),
     ]
     return columns(rows, "<><")
+
+
+def origin_lines(proof: Proof | None) -> list[str]:
+    """Where the order comes from, if it is not the planner's own."""
+    return [] if proof is None or proof.origin is Origin.OWN else [_ORIGINS[proof.origin]]
+
+
+_ORIGINS = {
+    Origin.GIVEN: "this order was given",
+    Origin.COTENGRA: "this order began as one of cotengra's, which leads to a better plan than our own do",
+}
 
 
 def search_lines(proof: Proof | None, macs: int) -> list[str]:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from einbound.plan.effort import Proof
 from einbound.plan.tree import Combine, Role
 from einbound.report.figures import columns, count, exact_bytes, human_bytes, kept, ratio
-from einbound.report.reasons import PolicyReport, Weight, policy_lines, search_lines, weight_lines
+from einbound.report.reasons import (
+    PolicyReport,
+    Weight,
+    origin_lines,
+    policy_lines,
+    search_lines,
+    weight_lines,
+)
 from einbound.report.sources import SourceRow, source_lines
 
 
@@ -158,7 +165,7 @@ def plan_table(plan: PlanReport) -> str:
 def explanation(plan: PlanReport) -> str:
     """The plan with its reasons: what the loops bought, where the peak is, what was proven."""
     sections = {
-        "order": _steps(plan.steps),
+        "order": [*_steps(plan.steps), *origin_lines(plan.proof)],
         "loops": [*_loops(plan.loops), _bought(plan)] if plan.loops else ["none"],
         "sources": source_lines(plan.sources),
         "peak": _peak(plan),
