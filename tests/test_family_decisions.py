@@ -84,6 +84,7 @@ def test_a_decision_tells_its_level_and_its_label(
     decision: Decision, level: str, label: str
 ) -> None:
     assert (decision.level, decision.label) == (level, label)
+    assert str(decision) == label
 
 
 @pytest.mark.parametrize("decision", DECISIONS)

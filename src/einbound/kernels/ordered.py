@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import fields
 from enum import Enum
 from typing import ClassVar, TypeAlias
@@ -27,12 +28,20 @@ def key(value: object) -> Key:
 
 
 class AbstractOrdered:
-    """A frozen dataclass that is ordered by its rank, then by its fields."""
+    """A frozen dataclass that is ordered by its rank, then by its fields, and told by its label."""
 
     __slots__ = ()
 
     #: Place of the class among those that it is compared with.
     rank: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What it is called where it is told to people."""
+
+    def __str__(self) -> str:
+        return self.label
 
     @property
     def key(self) -> Key:
