@@ -81,7 +81,7 @@ def search(
         order: "depth_first" or "best_first".
         limit: When to stop; nothing open is lost, it is counted in the gap.
         on_event: Called with every event as it happens.
-        trace: Whether the events are kept, too.
+        trace: Whether the events are kept, too; every one holds the whole path of its node.
 
     Raises:
         SpaceError: A score or a bound is nan or no number.
