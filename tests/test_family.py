@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import einbound.kernels as kernels
+from einbound.errors import KernelError
 from einbound.kernels.decisions import (
     CpuBlocktile,
     CpuPacked,
@@ -422,6 +423,19 @@ def test_a_menu_that_proposes_nothing_makes_a_tree_without_leaves(limits: Hardwa
     )
     tree = family_tree(CUBE, limits, nothing)
     assert not leaves(lift_where(tree, lambda _: True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CUBE, "sm_90"), "limits is 'sm_90'; expected a HardwareLimits"),
+        (((64, 64, 64), CPU), r"problem is \(64, 64, 64\); expected a MatmulProblem"),
+        ((CUBE, CPU, "default"), "menu is 'default'; expected a Menu"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        family_tree(*arguments)
 
 
 def test_every_public_name_is_there() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from einbound.errors import KernelError
 from einbound.kernels import cpu_blocktile, cpu_tensorized, gpu_blocktile, gpu_tensorized
 from einbound.kernels.decisions import (
     Batch,
@@ -51,12 +52,18 @@ def family_tree(
         limits: The processor; whether it is a GPU is read from it.
         menu: What is proposed.
 
+    Raises:
+        KernelError: An argument is of another type.
+
     Example:
         >>> from einbound.space.traversal import leaves
         >>> cpu = HardwareLimits(simd_vector_bytes=32)
         >>> len(leaves(family_tree(MatmulProblem(m=64, n=64, k=64), cpu)))
         20
     """
+    _check("problem", problem, MatmulProblem)
+    _check("limits", limits, HardwareLimits)
+    _check("menu", menu, Menu)
     base = KernelSpec(gpu=limits.is_gpu, pipeline=PipelineKind.BLOCKTILE)
     return _roles(Site(problem, limits, menu, base))
 
@@ -67,6 +74,11 @@ def lift_lattice(tree: Node) -> Node:
     Law: the leaves are the same plus those of the lattices (tests/test_family_legality.py).
     """
     return lift_where(tree, lambda decision: decision == Geometry(Lattice()))
+
+
+def _check(name: str, given: object, kind: type) -> None:
+    if not isinstance(given, kind):
+        raise KernelError(f"{name} is {given!r}; expected a {kind.__name__}")
 
 
 def _roles(site: Site) -> Choice[Decision, KernelSpec]:
