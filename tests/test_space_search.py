@@ -202,13 +202,15 @@ def test_a_root_that_is_fathomed_leaves_an_empty_ledger(order: str) -> None:
 
 @both_orders
 def test_a_root_may_be_a_leaf(order: str) -> None:
-    result = search(Leaf(4), price, order=order)
+    leaf: Tree[str, float] = Leaf(4.0)
+    result = search(leaf, price, order=order)
     assert (result.best, result.path, result.stats) == (4, (), SearchStats(scored=1))
 
 
 @both_orders
 def test_a_tree_without_leaves_has_no_best_one(order: str) -> None:
-    result = search(choice(a=Refuted("no"), b=Excluded("no", Child(Leaf(1)))), price, order=order)
+    tree = choice(a=Refuted("no"), b=Excluded("no", Child(Leaf(1.0))))
+    result = search(tree, price, order=order)
     assert (result.best, result.proven, result.gap) == (None, True, 0)
 
 
@@ -272,7 +274,10 @@ def test_whole_numbers_of_any_size_are_compared_exactly(order: str) -> None:
 
 @both_orders
 def test_numpy_scalars_are_numbers(order: str) -> None:
-    result = search(choice(a=2, b=1), np.float32, lambda path, tree: np.int64(0), order=order)
+    # Their annotations do not say so, but they are registered as real numbers.
+    single: Any = np.float32
+    zero: Any = np.int64(0)
+    result = search(choice(a=2, b=1), single, lambda path, tree: zero, order=order)
     assert (type(result.score), result.score) == (float, 1.0)
 
 

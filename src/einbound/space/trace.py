@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from math import inf
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -77,9 +78,9 @@ def verify_trace(
     closed = {each.path: type(each) for each in trace.events if isinstance(each, Fathomed | Left)}
     walked = tuple(_walk(tree, bound, closed))
     account = {(each.event, each.path): each for each in walked if each.event is not None}
-    derived = _outcome(trace, n_expanded=len(walked) - len(account))
+    n_expanded = len(walked) - len(account)
     false = _false_steps(trace, account, lambda event, due: _fault(event, due, score, audit))
-    return next(false, _compared(trace.outcome, derived))
+    return next(chain(false, _false_outcome(trace, n_expanded)), Verification())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,10 +133,11 @@ def _false_steps(
         elif order and order[step] is not due:
             due = order[step]
             yield Verification(f"{_name(due.event)} is due before", step, due.path)
-        elif told := _differ("number", event.step, step) or fault(event, due):
+        told = _differ("number", event.step, step)
+        if isinstance(event, Scored | Fathomed):
+            told = told or _differ("threshold", event.threshold, threshold)
+        if due is not None and (told := told or fault(event, due)):
             yield Verification(told, step, event.path)
-        if isinstance(event, Scored | Fathomed) and event.threshold != threshold:
-            yield Verification(_differ("threshold", event.threshold, threshold), step, event.path)
         if isinstance(event, Scored) and event.score is not None:
             threshold = min(threshold, event.score)
     for due in account.values():
@@ -150,9 +152,10 @@ def _fault(event: Event[D], due: _Due[D, P], score: Score[P], audit: bool) -> st
     if isinstance(event, Scored):
         (payload,) = (payload for _, payload in enumerate_leaves(_subtree(due)))
         return _differ("score", event.score, score(payload))
-    if isinstance(event, Fathomed) and not event.bound >= event.threshold:
-        return f"the bound {event.bound} is below the threshold {event.threshold}"
-    return _differ("bound", event.bound, due.bound) or (_inflated(due, score) if audit else "")
+    told = _differ("bound", event.bound, due.bound)
+    if not told and isinstance(event, Fathomed) and event.bound < event.threshold:
+        told = f"the bound {event.bound} is below the threshold {event.threshold}"
+    return told or (_inflated(due, score) if audit else "")
 
 
 def _inflated(due: _Due[D, P], score: Score[P]) -> str:
@@ -162,6 +165,14 @@ def _inflated(due: _Due[D, P], score: Score[P]) -> str:
             leaf = render_path(path) or "this leaf"
             return f"the bound {due.bound} exceeds the score {value} of {leaf} below"
     return ""
+
+
+def _false_outcome(trace: Trace[D], n_expanded: int) -> Iterator[Verification[D]]:
+    """What does not follow from the events."""
+    derived = _outcome(trace, n_expanded)
+    for name in [each.name for each in fields(derived)]:
+        if told := _differ(name, getattr(trace.outcome, name), getattr(derived, name)):
+            yield Verification(told)
 
 
 def _outcome(trace: Trace[D], n_expanded: int) -> Outcome[D]:
@@ -180,12 +191,6 @@ def _outcome(trace: Trace[D], n_expanded: int) -> Outcome[D]:
     gap = min(start, least) - min(bounds) if bounds else 0
     score = None if path is None else least
     return Outcome(path, score, stats, not bounds, None if gap == inf else gap)
-
-
-def _compared(told: Outcome[D], derived: Outcome[D]) -> Verification[D]:
-    names = [each.name for each in fields(derived)]
-    differ = (_differ(name, getattr(told, name), getattr(derived, name)) for name in names)
-    return Verification(next(filter(None, differ), ""))
 
 
 def _differ(name: str, told: object, true: object) -> str:
