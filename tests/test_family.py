@@ -89,11 +89,11 @@ def _renamed(judged: Judged[Decision, KernelSpec]) -> Judged[Decision, KernelSpe
 def test_names_of_levels_and_labels_change_no_leaf_and_no_floor(
     limits: HardwareLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = enumerate_leaves(lift_lattice(family_tree(PROJECTION, limits)))
+    before = enumerate_leaves(lift_lattice(family_tree(PROJECTION, limits, Menu.REFERENCE)))
     floors = [path_floor(path, PROJECTION, limits) for path, _ in before]
     for made in {type(decision) for path, _ in before for _, decision in path}:
         monkeypatch.setattr(made, "label", property(lambda _: "?"))
-    after = enumerate_leaves(lift_lattice(renamed(family_tree(PROJECTION, limits))))
+    after = enumerate_leaves(lift_lattice(renamed(family_tree(PROJECTION, limits, Menu.REFERENCE))))
     assert [decisions_of(path) for path, _ in after] == [decisions_of(path) for path, _ in before]
     assert [spec for _, spec in after] == [spec for _, spec in before]
     assert [path_floor(path, PROJECTION, limits) for path, _ in after] == floors
@@ -105,7 +105,9 @@ def test_names_of_levels_and_labels_change_no_leaf_and_no_floor(
 @pytest.mark.parametrize("limits", [CPU, GPU, GPU_FULL])
 def test_the_decisions_of_a_path_are_the_parameters_of_its_kernel(limits: HardwareLimits) -> None:
     for problem in (FUSABLE, PROJECTION):
-        for path, spec in enumerate_leaves(lift_lattice(family_tree(problem, limits))):
+        for path, spec in enumerate_leaves(
+            lift_lattice(family_tree(problem, limits, Menu.REFERENCE))
+        ):
             assert read_off(decisions_of(path), limits) == spec
 
 
@@ -153,7 +155,7 @@ def blocks(geometry: Geometry | None, path: list[Decision]) -> dict[str, Any]:
 
 def test_a_result_that_is_zeroed_by_columns_is_refuted_above_both_pipelines() -> None:
     for limits in (CPU, GPU_FULL):
-        tree = family_tree(replace(CUBE, zeroed=True, c_strides=(1, 64)), limits)
+        tree = family_tree(replace(CUBE, zeroed=True, c_strides=(1, 64)), limits, Menu.REFERENCE)
         assert not leaves(tree)
         told = [f"{render_path(path)}: {witness}" for path, witness in refutations(tree)]
         assert told[0] == (
@@ -164,14 +166,16 @@ def test_a_result_that_is_zeroed_by_columns_is_refuted_above_both_pipelines() ->
 
 
 def test_why_a_tail_cannot_be_fused_is_told() -> None:
-    tree = family_tree(replace(CUBE, epilogue_reason="two steps read the product"), CPU)
+    tree = family_tree(
+        replace(CUBE, epilogue_reason="two steps read the product"), CPU, Menu.REFERENCE
+    )
     (witness,) = [why for path, why in refutations(tree) if len(path) == 1]
     assert str(witness) == "fusion needs a tail: two steps read the product"
 
 
 def test_a_grid_that_is_too_large_is_refuted_leaf_by_leaf() -> None:
     problem = MatmulProblem(m=64, n=64, k=64, batch=(70_000,))
-    tree = family_tree(problem, GPU)
+    tree = family_tree(problem, GPU, Menu.REFERENCE)
     assert {spec.batch_grid for spec in leaves(tree)} == {False}
     rule = "workgroups along z must stay within the cap (workgroups = 70000, limit 65535)"
     assert [str(witness) for _, witness in refutations(tree)].count(rule) == 10
@@ -187,7 +191,7 @@ def test_a_swizzled_row_of_one_unit_is_refuted() -> None:
         layouts=((triple, StagedLayout.SWIZZLE_16_BYTES),),
     )
     problem = MatmulProblem(m=64, n=64, k=64, a_dtype=narrow, b_dtype=narrow)
-    found = leaves(family_tree(problem, HardwareLimits(mma=mma)))
+    found = leaves(family_tree(problem, HardwareLimits(mma=mma), Menu.REFERENCE))
     # A row of bk numbers of one byte: 16 are one unit, which has nowhere to go.
     assert {spec.bk for spec in found if spec.swizzle} == {32}
 
@@ -195,7 +199,7 @@ def test_a_swizzled_row_of_one_unit_is_refuted() -> None:
 def test_depth_is_excluded_for_each_reason_on_its_own() -> None:
     mma = MmaLimits(32, (8, 8, 8), (((F16, F16, F16), (8, 8, 8)),), depths=(2,))
     problem = MatmulProblem(m=20, n=20, k=20, a_dtype=F16, b_dtype=F16, out_dtype=F16)
-    tree = family_tree(problem, HardwareLimits(mma=mma))
+    tree = family_tree(problem, HardwareLimits(mma=mma), Menu.REFERENCE)
     block = Geometry(kernels.GpuMma(16, 32, 32))
     judged = at(tree, kernels.Fusion("unfused"), Pipeline("tensorized"), block, Twin(2))
     assert isinstance(judged, Excluded)
@@ -227,14 +231,14 @@ def test_a_chunk_packs_only_what_is_not_packed_ahead() -> None:
 
 def test_an_unknown_layout_is_refuted_or_left_open_as_the_menu_says() -> None:
     problem = replace(CUBE, b_layout=BLayout.UNKNOWN, hoistable=frozenset({"A"}))
-    refused = family_tree(problem, CPU)
+    refused = family_tree(problem, CPU, Menu.REFERENCE)
     asked = family_tree(problem, CPU, replace(REFERENCE, unknown_layouts=True))
     assert not unknowns(refused)
     assert [decisions_of(path)[-1] for path, _ in unknowns(asked)] == [
         TensorizedForm(FormKind.WHOLE_TRIPLE),
         PackingShape(ShapeKind.HOISTED_GRID),
     ]
-    plain = family_tree(replace(problem, b_layout=BLayout.PLAIN), CPU)
+    plain = family_tree(replace(problem, b_layout=BLayout.PLAIN), CPU, Menu.REFERENCE)
     assert leaves(asked) == leaves(plain)
     assert len(leaves(refused)) < len(leaves(asked))
 
@@ -246,7 +250,7 @@ def test_registers_that_are_predicted_to_spill_leave_a_kernel_open() -> None:
     assert [str(why) for _, why in unknowns(tree)] == [
         "registers of a thread are predicted to spill (registers = 48, limit 40)"
     ] * 3
-    assert leaves(tree) == leaves(family_tree(CUBE, limits))
+    assert leaves(tree) == leaves(family_tree(CUBE, limits, Menu.REFERENCE))
     few = replace(GPU, registers_per_sm=4096)
     assert [decisions_of(path)[-1].label for path, _ in unknowns(family_tree(CUBE, few, menu))] == [
         "bm64 bn64 bk8 tm4 tn4",
@@ -268,7 +272,9 @@ def test_padding_beyond_the_menus_factor_is_excluded() -> None:
     }
     assert not [spec for spec in padded if spec.bm == 64]
     everything = leaves(lift_where(tree, lambda _: True))
-    assert {*everything} == {*leaves(lift_where(family_tree(tiny, GPU_FULL), lambda _: True))}
+    assert {*everything} == {
+        *leaves(lift_where(family_tree(tiny, GPU_FULL, Menu.REFERENCE), lambda _: True))
+    }
 
 
 def test_tiles_of_the_menu_are_judged_and_replace_the_models() -> None:
@@ -311,7 +317,7 @@ def test_roles_are_swapped_where_rows_of_the_transpose_can_be_written() -> None:
     # A, stored by columns, is a transposed operand whose rows are side by side: a plain B.
     other = MatmulProblem(m=64, n=128, k=64, c_strides=(128, 1), b_layout=BLayout.TRANSPOSED)
     plain = replace(other, b_layout=BLayout.PLAIN)
-    assert len(found) == len(leaves(family_tree(plain, CPU)))
+    assert len(found) == len(leaves(family_tree(plain, CPU, Menu.REFERENCE)))
     assert seen_by(by_columns, found[0]).n == 128
 
 
@@ -371,7 +377,7 @@ def is_open(decision: Decision) -> bool:
 
 def test_nothing_is_made_below_a_node_that_nobody_looks_into() -> None:
     huge = MatmulProblem(m=10**12, n=10**12, k=10**12)
-    tree = lift_lattice(family_tree(huge, GPU_TIGHT))
+    tree = lift_lattice(family_tree(huge, GPU_TIGHT, Menu.REFERENCE))
     judged = at(tree, kernels.Fusion("unfused"), Pipeline("tensorized"), Geometry(Lattice()))
     assert isinstance(judged, Child)
     assert isinstance(judged.subtree, Choice)

@@ -141,7 +141,7 @@ def test_the_cpu_cube_has_the_published_leaves_in_their_order() -> None:
         for bm, bn, bk in blocks:
             for tile in ("", " rm4 rn2 lanes8"):
                 expected.append(f"1 [0, {bm}, {bn}, {bk}, 0, 0, 1] {flags}{tile}")
-    assert [told(spec) for spec in leaves(family_tree(CUBE, CPU))] == expected
+    assert [told(spec) for spec in leaves(family_tree(CUBE, CPU, Menu.REFERENCE))] == expected
 
 
 def test_the_gpu_cube_has_the_published_leaves_in_their_order() -> None:
@@ -159,12 +159,12 @@ def test_the_gpu_cube_has_the_published_leaves_in_their_order() -> None:
     for bm, bk in [(16, 32), (32, 32), (32, 16)]:
         for flags, deep in [("", 1), ("swizzle", 1), ("", 2)]:
             expected.append(f"1 [32, {bm}, 32, {bk}, 0, 0, {deep}] {flags}")
-    assert [told(spec) for spec in leaves(family_tree(CUBE, GPU_FULL))] == expected
+    assert [told(spec) for spec in leaves(family_tree(CUBE, GPU_FULL, Menu.REFERENCE))] == expected
 
 
 def test_the_last_paths_are_the_published_ones() -> None:
     last = [
-        render_path(enumerate_leaves(family_tree(problem, limits))[-1][0])
+        render_path(enumerate_leaves(family_tree(problem, limits, Menu.REFERENCE))[-1][0])
         for problem, limits in [(CUBE, CPU), (CUBE, GPU_FULL), (PROJECTION, GPU_FULL)]
     ]
     assert last == [
@@ -175,7 +175,7 @@ def test_the_last_paths_are_the_published_ones() -> None:
 
 
 def test_the_awkward_cube_is_refuted_and_excluded_where_it_is_published_to_be() -> None:
-    tree = family_tree(AWKWARD, GPU_FULL)
+    tree = family_tree(AWKWARD, GPU_FULL, Menu.REFERENCE)
     staged = ("bm16 bn32 bk32", "bm32 bn32 bk32", "bm32 bn32 bk16")
     assert paths(refutations(tree)) == [
         _TENSORIZED + "geometry=bm16 bn32 bk0",
@@ -187,7 +187,7 @@ def test_the_awkward_cube_is_refuted_and_excluded_where_it_is_published_to_be() 
         _TENSORIZED + "geometry=lattice",
     ]
     assert str(refutations(tree)[0][1]) == "bm must divide m (bm = 16, m = 20)"
-    assert paths(refutations(family_tree(AWKWARD, CPU))) == [
+    assert paths(refutations(family_tree(AWKWARD, CPU, Menu.REFERENCE))) == [
         _BLOCKTILE + "packing=in-kernel > geometry=b16",
         _BLOCKTILE + "packing=in-kernel > geometry=b8",
         _BLOCKTILE + "packing=hoisted",
@@ -199,7 +199,7 @@ def test_the_awkward_cube_is_refuted_and_excluded_where_it_is_published_to_be() 
 
 
 def test_a_transposed_b_is_refuted_where_it_is_published_to_be() -> None:
-    assert paths(refutations(family_tree(TRANSPOSED, CPU))) == [
+    assert paths(refutations(family_tree(TRANSPOSED, CPU, Menu.REFERENCE))) == [
         _BLOCKTILE + "packing=hoisted",
         _WHOLE,
         *without_hoistable(),
@@ -208,7 +208,7 @@ def test_a_transposed_b_is_refuted_where_it_is_published_to_be() -> None:
 
 
 def test_tight_memory_refutes_what_it_is_published_to() -> None:
-    tree = family_tree(CUBE, GPU_TIGHT)
+    tree = family_tree(CUBE, GPU_TIGHT, Menu.REFERENCE)
     found = [
         f"{path}: {witness}"
         for path, (_, witness) in zip(paths(refutations(tree)), refutations(tree), strict=True)
@@ -230,7 +230,7 @@ def test_tight_memory_refutes_what_it_is_published_to() -> None:
 
 
 def test_wide_panels_are_excluded_and_come_back_where_they_are_legal() -> None:
-    tree = family_tree(WIDE, CPU)
+    tree = family_tree(WIDE, CPU, Menu.REFERENCE)
     shapes = ("serial", "grid-pack-rest", "grid")
     assert paths(exclusions(tree)) == [
         f"{_PACKED}{shape} > geometry=bm64 bn0 bk256" for shape in shapes
@@ -244,7 +244,7 @@ def test_wide_panels_are_excluded_and_come_back_where_they_are_legal() -> None:
 
 def test_fused_leaves_are_the_unfused_ones_again_after_them() -> None:
     for limits in (GPU_FULL, CPU):
-        tree = family_tree(FUSABLE, limits)
+        tree = family_tree(FUSABLE, limits, Menu.REFERENCE)
         found = leaves(tree)
         half = len(found) // 2
         assert [replace(spec, epilogue=True) for spec in found[:half]] == list(found[half:])
@@ -283,7 +283,7 @@ def test_numerics_admit_the_published_kernels_of_half_precision(
 
 
 def test_half_precision_is_packed_and_tiled_in_the_published_formats() -> None:
-    promoted = leaves(family_tree(HALF, CPU))
+    promoted = leaves(family_tree(HALF, CPU, Menu.REFERENCE))
     narrow = replace(Menu.REFERENCE, numerics=Numerics(half=HalfArithmetic.NARROW))
     native = leaves(family_tree(HALF, CPU_F16, narrow))
     assert {spec.pack_precision for spec in promoted if spec.bk and spec.mma} == {"float32"}
@@ -307,7 +307,7 @@ def test_one_staged_block_is_one_statement_and_a_second_loop_is_not() -> None:
 
 
 def test_the_lifted_lattice_has_the_published_size_and_increments() -> None:
-    tree = family_tree(CUBE, GPU_FULL)
+    tree = family_tree(CUBE, GPU_FULL, Menu.REFERENCE)
     lifted = lift_lattice(tree)
     assert (len(leaves(lifted)), depth(lifted)) == (80, 9)
     found = [path_floor(path, CUBE, GPU_FULL) for path, _ in enumerate_leaves(lifted)]
@@ -316,7 +316,7 @@ def test_the_lifted_lattice_has_the_published_size_and_increments() -> None:
 
 
 def test_the_last_chain_of_boxes_has_the_published_increments() -> None:
-    lifted = lift_lattice(family_tree(CUBE, GPU_FULL))
+    lifted = lift_lattice(family_tree(CUBE, GPU_FULL, Menu.REFERENCE))
     last = [
         path
         for path, _ in enumerate_leaves(lifted)
@@ -338,7 +338,7 @@ def test_the_last_chain_of_boxes_has_the_published_increments() -> None:
 
 
 def test_a_search_of_the_lifted_lattice_has_the_published_ledger() -> None:
-    lifted = lift_lattice(family_tree(CUBE, GPU_FULL))
+    lifted = lift_lattice(family_tree(CUBE, GPU_FULL, Menu.REFERENCE))
     result = search(
         lifted,
         lambda _: float("inf"),
@@ -351,12 +351,15 @@ def test_a_search_of_the_lifted_lattice_has_the_published_ledger() -> None:
 
 
 def test_the_cpu_cube_has_the_published_increments() -> None:
-    found = [path_floor(path, CUBE, CPU) for path, _ in enumerate_leaves(family_tree(CUBE, CPU))]
+    found = [
+        path_floor(path, CUBE, CPU)
+        for path, _ in enumerate_leaves(family_tree(CUBE, CPU, Menu.REFERENCE))
+    ]
     assert (sum(increment > 0 for increment in found), max(found)) == (10, 196608)
 
 
 def test_little_memory_refutes_the_published_boxes() -> None:
-    lifted = lift_lattice(family_tree(CUBE, GPU_TINY))
+    lifted = lift_lattice(family_tree(CUBE, GPU_TINY, Menu.REFERENCE))
     inside = Geometry(Lattice())
     survivors = [path for path, _ in enumerate_leaves(lifted) if inside in decisions_of(path)]
     boxes = [
@@ -378,7 +381,7 @@ def is_open(decision: object) -> bool:
 
 
 def test_the_lattice_steps_by_the_tile_of_the_format_in_use() -> None:
-    lifted = lift_lattice(family_tree(CUBE, GPU_COARSE))
+    lifted = lift_lattice(family_tree(CUBE, GPU_COARSE, Menu.REFERENCE))
     inside = [
         spec for path, spec in enumerate_leaves(lifted) if Geometry(Lattice()) in decisions_of(path)
     ]

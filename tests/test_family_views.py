@@ -110,7 +110,7 @@ def test_roles_and_orders_give_the_trees_of_all_views_whose_rows_can_be_written(
                 decided: dict[str, Any] = {
                     f"{order.group}_order": order.order for order in orders if not order.is_given
                 }
-                for spec in leaves(family_tree(other, limits)):
+                for spec in leaves(family_tree(other, limits, Menu.REFERENCE)):
                     expected[replace(spec, swapped=is_swapped, **decided)] = other
     found = leaves(tree)
     assert len(set(found)) == len(found)

@@ -27,6 +27,7 @@ from einbound.kernels.decisions import (
 )
 from einbound.kernels.family import family_tree, lift_lattice
 from einbound.kernels.floors import Access, Floor, Statement, floor, statement_floor
+from einbound.kernels.menu import Menu
 from einbound.kernels.path_floor import path_floor
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
@@ -166,7 +167,7 @@ def test_a_path_adds_what_the_parameters_of_its_kernel_imply_and_never_less_on_t
     limits: HardwareLimits, m: int, n: int, k: int, hoistable: str
 ) -> None:
     problem = MatmulProblem(m=m, n=n, k=k, hoistable=frozenset(hoistable))
-    for whole, spec in enumerate_leaves(lift_lattice(family_tree(problem, limits))):
+    for whole, spec in enumerate_leaves(lift_lattice(family_tree(problem, limits, Menu.REFERENCE))):
         added = [path_floor(whole[:end], problem, limits) for end in range(len(whole) + 1)]
         assert added == sorted(added)
         assert added[-1] == implied_bytes(spec, problem)

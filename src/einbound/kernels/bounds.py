@@ -38,9 +38,7 @@ def model_score(
     return score
 
 
-def score_bound(
-    problem: MatmulProblem, limits: HardwareLimits, menu: Menu = Menu.REFERENCE
-) -> Bound:
+def score_bound(problem: MatmulProblem, limits: HardwareLimits, menu: Menu | None = None) -> Bound:
     """The bound for `search` by `model_score`: seconds that no score below a path is less than.
 
     It prices on-chip traffic and waits, so that it says nothing about a clock; that is
@@ -49,7 +47,7 @@ def score_bound(
     Args:
         problem: The product.
         limits: The processor.
-        menu: What the tree proposes.
+        menu: What the tree proposes; None: `Menu.default(limits)`.
 
     Law: it never falls along a path and never exceeds a score below (tests/test_cost.py).
 
@@ -63,10 +61,12 @@ def score_bound(
         >>> found.proven
         True
     """
+    menu = menu or Menu.default(limits)
     if limits.is_gpu:
         width = limits.mma.width if limits.mma else None
     else:
-        width = menu.packed_lattice.bn if menu.packed_lattice else None
+        lattice = (menu or Menu.default(limits)).packed_lattice
+        width = lattice.bn if lattice else None
 
     def bound(path: Path[Decision], subtree: Tree[Decision, KernelSpec]) -> float | None:
         found = least_cost(path, problem, limits, width, isinstance(subtree, Leaf))

@@ -40,7 +40,7 @@ Branch = Callable[[Site], Verdict]
 
 
 def family_tree(
-    problem: MatmulProblem, limits: HardwareLimits, menu: Menu = Menu.REFERENCE
+    problem: MatmulProblem, limits: HardwareLimits, menu: Menu | None = None
 ) -> Choice[Decision, KernelSpec]:
     """The tree of all kernels that the menu proposes for a product on a processor.
 
@@ -50,7 +50,7 @@ def family_tree(
     Args:
         problem: The product.
         limits: The processor; whether it is a GPU is read from it.
-        menu: What is proposed.
+        menu: What is proposed; None: `Menu.default(limits)`.
 
     Raises:
         KernelError: An argument is of another type.
@@ -58,11 +58,13 @@ def family_tree(
     Example:
         >>> from einbound.space.traversal import leaves
         >>> cpu = HardwareLimits(simd_vector_bytes=32)
-        >>> len(leaves(family_tree(MatmulProblem(m=64, n=64, k=64), cpu)))
+        >>> len(leaves(family_tree(MatmulProblem(m=64, n=64, k=64), cpu, Menu.REFERENCE)))
         20
     """
     _check("problem", problem, MatmulProblem)
     _check("limits", limits, HardwareLimits)
+    if menu is None:
+        menu = Menu.default(limits)
     _check("menu", menu, Menu)
     base = KernelSpec(gpu=limits.is_gpu, pipeline=PipelineKind.BLOCKTILE)
     return _roles(Site(problem, limits, menu, base))
