@@ -127,14 +127,24 @@ def cached_panels(tile: RegisterTile, limits: HardwareLimits, n_bytes: int) -> P
     rm, rn, lanes = tile.sizes
     columns = rn * lanes
     caches = [*limits.levels[:3], *[None] * (3 - len(limits.levels[:3]))]
-    depth = 0
-    if caches[0] is not None:
-        way = caches[0].bytes // caches[0].ways
-        ways = max(1, int((caches[0].ways - 1) / (1 + columns / rm)))
-        depth = _floor_to(ways * way // (rm * n_bytes), 16) or 16
+    depth = _depth(caches[0], rm, columns, n_bytes)
     rows = _held(caches[1], depth * n_bytes, columns * depth * n_bytes, rm)
     wide = _held(caches[2], depth * n_bytes, rows * depth * n_bytes, columns)
     return Panels(rows, wide, depth)
+
+
+def _depth(cache: CacheLevel | None, rows: int, columns: int, n_bytes: int) -> int:
+    """How deep a row of tiles of A and one of B may be; 0: any depth.
+
+    One way is left to the results. The others are shared out in whole, unless B needs all of them.
+    """
+    if cache is None:
+        return 0
+    way = cache.bytes // cache.ways
+    ways = int((cache.ways - 1) / (1 + columns / rows))
+    shared = (cache.ways - 1) * way // ((rows + columns) * n_bytes)
+    depth = ways * way // (rows * n_bytes) if ways else shared
+    return _floor_to(depth, 16) or 16
 
 
 def _held(cache: CacheLevel | None, each: int, beside: int, unit: int) -> int:

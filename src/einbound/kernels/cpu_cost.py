@@ -10,7 +10,7 @@ from einbound.kernels.blocking import ports_of
 from einbound.kernels.commitment import Commitment
 from einbound.kernels.decisions import PipelineKind
 from einbound.kernels.estimate import Cost, Transfer
-from einbound.kernels.microkernel import Ports, block_cycles
+from einbound.kernels.microkernel import Ports, block_cycles, least_block_cycles
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.register_tile import MicroKernel, own_tile
 from einbound.kernels.reloads import Block, Widths, moved_bytes
@@ -144,20 +144,18 @@ def _compute_cycles(
     problem: MatmulProblem, lanes: int, ports: Ports, committed: Commitment, blocks: Blocks | None
 ) -> float:
     """Cycles of all multiply-adds on one core."""
-    flops = _flops(problem, committed, blocks)
     if committed.pipeline is PipelineKind.BLOCKTILE:
         return _updates(problem, lanes, blocks) * UPDATE_CYCLES
+    if blocks is None:
+        return problem.macs / (lanes * ports.fma_per_cycle)
     tile = committed.tile
-    if blocks is None or tile is None or tile.rm is None or tile.rn is None or tile.lanes is None:
-        return flops / (2 * lanes * ports.fma_per_cycle)
-    size = (tile.rm, tile.rn)
-    depth = problem.k if not _is_padded(committed) else blocks.bk
-    vectors = -(-blocks.bn // tile.lanes)
-    if _is_padded(committed):
-        one = block_cycles(blocks.bm, vectors, depth, size, ports)
-        return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
-    rows = block_cycles(problem.m, vectors, depth, size, ports)
-    return problem.n_batch * rows * prod(problem.outer_k)
+    if tile is None or tile.is_auto:
+        one = least_block_cycles(blocks.bm, -(-blocks.bn // lanes), blocks.bk, ports)
+    else:
+        rm, rn, tile_lanes = tile.sizes
+        vectors = -(-blocks.bn // tile_lanes)
+        one = block_cycles(blocks.bm, vectors, blocks.bk, (rm, rn), ports)
+    return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
 
 
 def _updates(problem: MatmulProblem, lanes: int, blocks: Blocks | None) -> float:

@@ -17,6 +17,8 @@ ISSUES_PER_CYCLE = 4
 #: Cycles from a store to a load of the same address in these: what a spilled accumulator adds to
 #: its chain in every step.
 FORWARD_CYCLES = 5
+#: Cycles to add one vector of results to what is stored: half a load cycle and one store.
+UPDATE_CYCLES = 1 / LOADS_PER_CYCLE + 1
 #: Cycles to enter and leave the loop over k: pointers, the drained pipeline, one missed branch.
 TILE_CYCLES = 20
 
@@ -70,8 +72,7 @@ def step_cycles(rm: int, rn: int, ports: Ports) -> float:
 
 def tile_cycles(rm: int, rn: int, depth: int, ports: Ports) -> float:
     """Cycles of one tile over `depth` steps, its results read and written."""
-    update = rm * rn / LOADS_PER_CYCLE + rm * rn
-    return depth * step_cycles(rm, rn, ports) + update + TILE_CYCLES
+    return depth * step_cycles(rm, rn, ports) + rm * rn * UPDATE_CYCLES + TILE_CYCLES
 
 
 def block_cycles(bm: int, vectors: int, depth: int, tile: tuple[int, int], ports: Ports) -> float:
@@ -92,6 +93,14 @@ def block_cycles(bm: int, vectors: int, depth: int, tile: tuple[int, int], ports
         for rows, n_rows in pieces(bm, rm)
         for columns, n_columns in pieces(vectors, rn)
     )
+
+
+def least_block_cycles(bm: int, vectors: int, depth: int, ports: Ports) -> float:
+    """Cycles of a block that no tile does without: multiply-adds, results read and written.
+
+    Law: it is below `block_cycles` of every tile (tests/test_cost.py).
+    """
+    return bm * vectors * (depth / ports.fma_per_cycle + UPDATE_CYCLES)
 
 
 def pieces(extent: int, width: int) -> list[tuple[int, int]]:
