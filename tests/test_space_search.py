@@ -82,7 +82,7 @@ def test_best_first_finds_a_leaf_of_the_least_score(problem: Problem) -> None:
     result = search(**problem.asked(order="best_first"))
     path, score = problem.winner()
     assert result.score == score
-    assert (result.path, score) in {*problem.priced(), (None, None)}
+    assert (result.path, score) in {*problem.priced, (None, None)}
     assert (result.path is None) == (path is None)
     assert (result.proven, result.gap) == (True, 0)
 
@@ -99,7 +99,7 @@ def test_without_a_bound_every_leaf_is_asked_once(problem: Problem, order: str) 
     assert result.score == problem.winner()[1]
     assert set(asked.values()) <= {1}
     assert asked.total() == result.stats.scored + result.stats.unscored
-    assert result.stats.scored == len(list(problem.priced()))
+    assert result.stats.scored == len(list(problem.priced))
 
 
 def ledger(problem: Problem) -> SearchStats:

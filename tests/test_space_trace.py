@@ -107,7 +107,7 @@ def test_the_result_is_what_its_trace_says(
 @pytest.mark.parametrize("order", ORDERS)
 def test_traces_of_trees_deeper_than_the_recursion_limit_are_confirmed(order: str) -> None:
     tree: Tree[int, float] = Leaf(0.0)
-    for payload in range(2_000):
+    for payload in range(1_200):
         tree = Choice("level", ((0, Child(tree)), (1, Child(Leaf(float(payload))))))
     trace = search(tree, price, lambda path, subtree: 0, order=order).trace
     assert verify_trace(tree, price, lambda path, subtree: 0, trace)
@@ -309,7 +309,7 @@ def test_bounds_that_rise_along_paths_and_never_exceed_a_score_are_confirmed(
     problem: Problem,
 ) -> None:
     def bound(path: Steps, subtree: Tree[int, int]) -> Number:
-        return min((s for p, s in problem.priced() if p[: len(path)] == path), default=inf)
+        return min((s for p, s in problem.priced if p[: len(path)] == path), default=inf)
 
     assert verify_bound(problem.tree, problem.score, bound)
 
