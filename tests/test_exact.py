@@ -10,6 +10,7 @@ import pytest
 
 from brute import Loop, Programs, brute_frontier, network_of, sampled, staircase
 from einbound.expr.network import Network
+from einbound.plan.contribution import Contribution
 from einbound.plan.curve import Frontier, frontier, frontier_of
 from einbound.plan.exact import ExactFound, NothingFound, Search, exact_search, least_peak
 from einbound.plan.floors import Floors
@@ -315,11 +316,15 @@ class Ordered(Run):
 
 @pytest.mark.parametrize("seed", range(N_LARGE))
 @pytest.mark.parametrize("n_deep", [None, 2])
-def test_loops_in_groups_reach_the_same_least_peak(seed: int, n_deep: int | None) -> None:
+@pytest.mark.parametrize("most_bytes", [0, 8, 64])
+def test_loops_in_groups_reach_the_same_least_peak(
+    seed: int, n_deep: int | None, most_bytes: int
+) -> None:
     rng = random.Random(3000 + seed)
-    network = random_network(rng, rng.randint(5, 6), 4, largest=9)
+    network = random_network(rng, rng.randint(5, 6) - (most_bytes > 0), 4, largest=9)
     loops = tuple(Cut(i, max(network.extents[i] // 3, 1)) for i in rng.sample(range(4), 3))
-    problem, effort = Problem(network, 8, loops), Effort(10**6)
+    temporary = Contribution(network.extents, 8, most_bytes) if most_bytes else None
+    problem, effort = Problem(network, 8, loops, temporary=temporary), Effort(10**6)
     lowest = Search(problem, effort, n_deep).least_peak().found.peak_bytes
     labels = Ordered(problem, Bounds(None, lowest, None, n_deep), effort).root()
     assert min(one.peak for one in labels) == lowest

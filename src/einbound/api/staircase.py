@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import log, prod
+from math import log
 
 from einbound.api.planning import Made, compiled
 from einbound.api.setting import Setting
 from einbound.backends.sizes import Metered
+from einbound.plan.contribution import Contribution
 from einbound.plan.curve import Frontier, frontier_of, workspace_bytes
 from einbound.plan.effort import Effort
 from einbound.plan.grid import Grid, Mode
-from einbound.plan.masks import bits
 from einbound.plan.model import Count
-from einbound.plan.problem import Instant, Temporary
+from einbound.plan.problem import Temporary
 from einbound.plan.rules import Rules
 from einbound.plan.search import Budget, search
 from einbound.plan.splits import N_OPERANDS
@@ -102,7 +102,9 @@ class Quest:
         found = self._frontier(None)
         trees = [point.tree for point in found.points]
         if self.temporaries and found.exhausted:
-            trees += [point.tree for point in self._frontier(self._contribution).points]
+            extents = self.setting.network().extents
+            price = Contribution(extents, self._itemsize(), BUFFERS[0])
+            trees += [point.tree for point in self._frontier(price).points]
         return trees, found.exhausted
 
     def _frontier(self, price: Temporary | None) -> Frontier:
@@ -116,14 +118,6 @@ class Quest:
             effort=self.effort.states,
             temporary=price,
         )
-
-    def _contribution(self, instant: Instant) -> int:
-        """Bytes of what is added to a value at a time, in the smallest buffer."""
-        summed = any(not instant.value >> cut.index & 1 for cut in instant.opens)
-        widths = {cut.index: cut.width for cut in (*instant.around, *instant.opens)}
-        extents = self.setting.network().extents
-        size = prod(widths.get(i, extents[i]) for i in bits(instant.value))
-        return min(BUFFERS[0], self._itemsize() * size) if summed else 0
 
     def _itemsize(self) -> int:
         return self.setting.dtypes().work.itemsize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 from einbound.plan import large, small
 from einbound.plan.ledger import LEAST_BUFFER_BYTES, Found, Ledger, Request, over_bytes
@@ -41,7 +42,7 @@ def fallback(request: Request, order: Steps | None) -> Found:
             plain = ledger.confirm(found.tree, found.buffer_bytes)
             ledger.confirm_fitting(plain.tree, LEAST_BUFFER_BYTES)
             room = Room(plain.metered.space_bytes)
-            for tree in structures.alike(room, by_time=False):
+            for tree in chain.from_iterable(structures.alike(room)):
                 ledger.confirm(tree, LEAST_BUFFER_BYTES)
             improve(ledger)
             found = ledger.found(found.proof)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from einbound.plan.ledger import LEAST_BUFFER_BYTES
 from einbound.plan.price import Limit
-from einbound.plan.structures import Room, Structures, contribution
+from einbound.plan.structures import Room, Structures
 from einbound.plan.tree import Tree
 
 
@@ -18,12 +18,11 @@ def least_trees(structures: Structures, limit: Limit, n_states: int) -> tuple[Tr
             least = structures.lowest(with_result, n_states)
             trees.append(least.found.tree)
             if is_tiny:
-                temporary = contribution(structures.request, LEAST_BUFFER_BYTES)
-                priced = structures.lowest(with_result, _N_STATES_NEAR_LEAST, temporary)
+                priced = structures.lowest(with_result, _N_STATES_NEAR_LEAST, LEAST_BUFFER_BYTES)
                 trees.append(priced.found.tree)
             for more in _LEAST_STEPS:
                 room = Room(least.found.peak_bytes + more, with_result)
-                trees += structures.alike(room, by_time=False)
+                trees += next(structures.alike(room), [])
                 if is_tiny:
                     trees += structures.drafts(room, _N_STATES_NEAR_LEAST).trees
     return tuple(dict.fromkeys(trees))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 from einbound.plan.effort import Proof
 from einbound.plan.frame import Frame
@@ -23,7 +24,7 @@ from einbound.plan.neighbours import improve
 from einbound.plan.order import optimal_orders
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective
-from einbound.plan.structures import Drafts, Room, Structures, contribution
+from einbound.plan.structures import Drafts, Room, Structures
 from einbound.plan.tree import Tree
 from einbound.plan.widths import Candidate, Tally, Task, traded, widened
 
@@ -44,8 +45,9 @@ _N_METERED, _N_METERED_SLOW = 2, 12
 _N_CAREFUL = 16
 #: Orders of equal multiply-adds that are looked at, and up to how many operands.
 _N_ORDERS, _N_MIRRORED = 6, 8
-#: How often bytes that the meter asked for are set aside.
-_N_RETRIES = 6
+#: How many structures of ever lower peaks are tried, and the part of the effort for each.
+_N_LOWER = 6
+_DESCENT_SHARE = 2
 #: Nests priced while the widths of one plan are exchanged.
 _N_TRADES_PRICED = 300
 #: Multiply-adds before widths are refined, as a multiple of those that are wanted.
@@ -153,18 +155,10 @@ class SmallSearch:
 
     def _search(self) -> None:
         """Looks for plans that repeat nothing, then for those that repeat least."""
-        spare, limit = self.request.spare_bytes, self.request.limit
-        for room in self._rooms():
-            for left_free in (spare, 0) if spare else (0,):
-                if self._is_cut():
-                    return
-                trees = self.structures.alike(room.less(left_free), by_time=False)
-                self._try(trees, limit.less(left_free))
-                if not self.is_settled and self.request.rules.objective is Objective.SPACE:
-                    self._try(self._simple.alike(room, by_time=False), limit)
-                if self.is_settled:
-                    self.exhausted = True
-                    return
+        self._search_alike()
+        if self.is_settled:
+            self.exhausted = True
+            return
         for room in self._rooms():
             if self._is_cut():
                 return
@@ -175,33 +169,59 @@ class SmallSearch:
             if self.ledger.best is not None:
                 return
 
+    def _search_alike(self) -> None:
+        spare = self.request.spare_bytes
+        sources = [self.structures]
+        if self.request.rules.objective is Objective.SPACE:
+            sources.append(self._simple)
+        for room in self._rooms():
+            for left_free in (spare, 0) if spare else (0,):
+                limit = self.request.limit.less(left_free)
+                for trees in chain(*(one.alike(room.less(left_free)) for one in sources)):
+                    if self._is_cut():
+                        return
+                    self._try(trees, limit)
+                    if self.is_settled:
+                        return
+
     def _repeat(self, room: Room) -> None:
-        """Looks for plans of the whole class; bytes that the meter asks for are set aside."""
-        request = self.request
-        n_states = request.effort.states
-        if not request.is_eager:
+        """Looks for plans of the whole class, by their values and then with contributions."""
+        n_states = self.request.effort.states
+        if not self.request.is_eager:
             n_states = min(n_states, _N_CLASS_STATES)
-        alone = len(self._rooms()) == 1
-        for number in range(_N_RETRIES):
-            if self._is_cut():
+        drafts = self.structures.drafts(room, n_states)
+        if len(self._rooms()) == 1:
+            self.bound_macs = max(self.bound_macs, drafts.bound_macs)
+            self.exhausted = drafts.exhausted
+        self._try(drafts.trees, self.request.limit)
+        if self._may_gain(drafts):
+            for most_bytes in (self.request.itemsize, LEAST_BUFFER_BYTES):
+                self._descend(room, n_states // _DESCENT_SHARE, most_bytes)
+
+    def _descend(self, room: Room, n_states: int, most_bytes: int) -> None:
+        """Tries structures of ever lower peaks, until none may be better than the best plan.
+
+        What they take besides is known to the meter only, so the best one may not fit where the
+        next one does.
+        """
+        for number in range(_N_LOWER):
+            if self.is_settled or self._is_cut():
                 return
-            drafts: Drafts = self.structures.drafts(room, n_states)
-            if number == 0 and alone:
+            drafts = self.structures.drafts(room, n_states, most_bytes)
+            if number == 0 and most_bytes <= self.request.itemsize and len(self._rooms()) == 1:
                 self.bound_macs = max(self.bound_macs, drafts.bound_macs)
-                self.exhausted = drafts.exhausted
-            missing = self._try(list(drafts.trees), request.limit)
-            if missing > 0 and number == 0:
-                temporary = contribution(request, LEAST_BUFFER_BYTES)
-                drafts = self.structures.drafts(room, n_states, temporary)
-                if drafts.trees:
-                    missing = self._try(list(drafts.trees), request.limit)
-                for tree in drafts.trees if missing > 0 else ():
-                    # As it is, in case wider slices left too little beside them.
-                    over = self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES).over_bytes
-                    missing = min(missing, over)
-            if missing <= 0:
+            if not self._may_gain(drafts):
                 return
-            room = room.less(missing)
+            self._try(drafts.trees, self.request.limit)
+            for tree in drafts.trees:
+                # As it is, in case wider slices left too little beside them.
+                self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
+            room = replace(room, n_bytes=drafts.peak_bytes - 1)
+
+    def _may_gain(self, drafts: Drafts) -> bool:
+        """Whether the best of some structures has fewer multiply-adds than the best plan."""
+        best = self.ledger.best
+        return bool(drafts.trees) and (best is None or drafts.macs < best.macs)
 
     def _is_cut(self) -> bool:
         """Whether a deadline leaves out what comes next: something fits, and it is late."""
@@ -307,7 +327,7 @@ class SmallSearch:
         yield best.tree
         # Refined widths repeat less than those of the grid: more is admitted before refinement.
         most = 0 if self.is_settled else int(best.macs * _BEFORE_REFINEMENT)
-        yield from self.structures.alike(room, by_time=True, macs=most, n_states=n_states)
+        yield from self.structures.fast(room, most, n_states)
         if self.is_settled:
             yield from self.structures.single(room)
             for order in self._equal_orders():

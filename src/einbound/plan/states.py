@@ -81,7 +81,7 @@ class Run:
         self._rows = Rows(problem, bounds, self.floors)
         self._by_cost = bounds.macs is not None
         self._is_priced = problem.temporary is not None or problem.toll is not None
-        self._by_groups = not (self._by_cost or problem.temporary or problem.pinned)
+        self._by_groups = not (self._by_cost or problem.pinned)
         if bounds.budget_bytes is not None:
             self._budget = bounds.budget_bytes
         if bounds.n_deep is not None:
@@ -157,13 +157,17 @@ class Run:
         finely as possible.
 
         One more loop of a group shrinks what is made inside and moves nothing else, unless it is
-        summed by a value that is made outside; so a group leaves out no index of the product.
+        summed by a value that is made outside; so a group leaves out no index of the product, but
+        for those that it sums itself where that has a price.
         """
         chain, chains = site.chain, self.problem.chains
         self._place(site, row, chain, ())
         free, room = row.useful & ~chain.mask, self._deep - len(chain.numbers)
-        forced = chains.narrowest(free & row.split.union) if self._deep == inf else ()
-        others = chains.narrowest(free & ~(row.split.union if forced else 0))
+        sure, problem = row.split.union, self.problem
+        if problem.temporary is not None:
+            sure &= problem.splits.carried[row.split.left | row.split.right]
+        forced = chains.narrowest(free & sure) if self._deep == inf else ()
+        others = chains.narrowest(free & ~(sure if forced else 0))
         for chosen in range((1 << len(others)) - 1, -1, -1):
             group = (*forced, *(k for i, k in enumerate(others) if chosen >> i & 1))
             if self.effort.spent:

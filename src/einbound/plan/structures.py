@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
 
+from einbound.plan.contribution import Contribution
 from einbound.plan.exact import ExactFound, LeastPeak, Search, collector_off, exact_plans
 from einbound.plan.labels import Label
 from einbound.plan.ledger import Request
 from einbound.plan.masks import Steps, Terms, bits, subsets_made
 from einbound.plan.order import linear_order
-from einbound.plan.problem import LOWEST, Instant, Problem, Temporary, Toll
+from einbound.plan.problem import LOWEST, Instant, Problem, Toll
 from einbound.plan.rate import toll_of
 from einbound.plan.rules import Objective
 from einbound.plan.states import Effort as States
@@ -69,11 +69,15 @@ class Drafts:
         trees: The best one first; none if nothing fits.
         bound_macs: Multiply-adds that no plan of the class within the room is below.
         exhausted: Whether the class was searched to its end.
+        macs: Weighted multiply-adds of the best one.
+        peak_bytes: What it takes.
     """
 
     trees: tuple[Tree, ...]
     bound_macs: int
     exhausted: bool
+    macs: int = 0
+    peak_bytes: int = 0
 
 
 class Structures:
@@ -103,13 +107,17 @@ class Structures:
         problem = self._problem(cuts, with_result, toll)
         return Search(problem, States(n_states), self.request.effort.depth)
 
-    def _problem(self, cuts: tuple[Cut, ...], with_result: bool, toll: Toll | None) -> Problem:
+    def _problem(
+        self, cuts: tuple[Cut, ...], with_result: bool, toll: Toll | None, most_bytes: int = 0
+    ) -> Problem:
         request, rules = self.request, self.request.rules
+        extents = request.network.extents
         return Problem(
             request.network,
             request.itemsize,
             cuts,
             connected=not request.effort.outer_products,
+            temporary=Contribution(extents, request.itemsize, most_bytes) if most_bytes else None,
             toll=toll,
             volatile=rules.volatile,
             iterations=rules.iterations,
@@ -142,28 +150,37 @@ class Structures:
             search.problem.chains.dissolve()
             return trees
 
-    def alike(
-        self, room: Room, *, by_time: bool, macs: int = 0, n_states: int = _N_STATES
-    ) -> list[Tree]:
-        """Structures with loops of one number of trips that may fit, wide slices first.
+    def alike(self, room: Room) -> Iterator[list[Tree]]:
+        """Structures that repeat nothing, with loops of one number of trips, wide slices first.
 
         Args:
             room: Bytes to keep to.
-            by_time: Look at all numbers of trips, for predicted time; else for few products.
+        """
+        for n_trips in self._numbers_of_trips():
+            cuts = self.request.rules.grid.options((n_trips,))
+            yield from self._found(cuts, room, by_time=False)
+
+    def fast(self, room: Room, macs: int, n_states: int) -> list[Tree]:
+        """Structures with loops of one number of trips, of little predicted time.
+
+        Args:
+            room: Bytes to keep to.
             macs: Multiply-adds that are admitted, if there are more than the fewest.
             n_states: States to explore for each number of trips.
         """
-        grid, found = self.request.rules.grid, []
-        few = len(self.request.network.inputs) > _N_FEW
-        finest = max(self.request.network.extents)
-        lowest = grid.is_fixed or self.request.rules.objective is Objective.SPACE
-        alike = () if lowest else _FEWER_TRIPS if few else _ALIKE_TRIPS
-        for n_trips in (*alike, finest):
-            trees = self._within((n_trips,), room, by_time=by_time, macs=macs, n_states=n_states)
-            found += trees
-            if trees and not by_time:
-                break
+        found: list[Tree] = []
+        for n_trips in self._numbers_of_trips():
+            cuts = self.request.rules.grid.options((n_trips,))
+            groups = self._found(cuts, room, by_time=True, macs=macs, n_states=n_states)
+            found += next(groups, [])
         return found
+
+    def _numbers_of_trips(self) -> tuple[int, ...]:
+        grid, extents = self.request.rules.grid, self.request.network.extents
+        if grid.is_fixed or self.request.rules.objective is Objective.SPACE:
+            return (max(extents),)
+        few = len(self.request.network.inputs) > _N_FEW
+        return (*(_FEWER_TRIPS if few else _ALIKE_TRIPS), max(extents))
 
     def single(self, room: Room) -> list[Tree]:
         """Structures that repeat nothing and cut one index only, for every index."""
@@ -172,75 +189,82 @@ class Structures:
             cuts = tuple(
                 cut for cut in (grid.finest(index),) if cut.width < grid.modes[index].extent
             )
-            found += self._found(cuts, room, by_time=False, macs=0, n_states=_N_STATES)
+            found += next(self._found(cuts, room, by_time=False), [])
         return found
 
-    def _within(
-        self, trips: tuple[int, ...], room: Room, *, by_time: bool, macs: int, n_states: int
-    ) -> list[Tree]:
-        cuts = self.request.rules.grid.options(trips)
-        return self._found(cuts, room, by_time=by_time, macs=macs, n_states=n_states)
-
     def _found(
-        self, cuts: tuple[Cut, ...], room: Room, *, by_time: bool, macs: int, n_states: int
-    ) -> list[Tree]:
+        self,
+        cuts: tuple[Cut, ...],
+        room: Room,
+        *,
+        by_time: bool,
+        macs: int = 0,
+        n_states: int = _N_STATES,
+    ) -> Iterator[list[Tree]]:
+        """Structures with these loops, those of little toll first."""
+        toll = self._toll(by_time=by_time)
         with collector_off():
-            toll = self._toll(by_time=by_time)
             search = self._search(cuts, room.with_result, toll, n_states)
-            labels: list[Label] = []
-            for most in _bounds(search, toll):
-                labels = search.run(max(search.fewest, macs), room.n_bytes, toll=most)
-                if labels or search.effort.spent:
+            bounds = list(_bounds(search, toll))
+        seen: set[Tree] = set()
+        try:
+            for most in bounds:
+                n_before = search.effort.n_states
+                with collector_off():
+                    labels = search.run(max(search.fewest, macs), room.n_bytes, toll=most)
+                    trees = [self._tree(search.problem, label) for label in _ties(labels)]
+                self.n_states += search.effort.n_states - n_before
+                if new := [tree for tree in trees if tree not in seen]:
+                    seen |= set(new)
+                    yield new
+                if search.effort.spent:
                     break
-            self.n_states += search.effort.n_states
-            trees = [self._tree(search.problem, label) for label in _ties(labels)]
+        finally:
             search.problem.chains.dissolve()
-            return trees
 
-    def drafts(self, room: Room, n_states: int, temporary: Temporary | None = None) -> Drafts:
+    def drafts(self, room: Room, n_states: int, most_bytes: int = 0) -> Drafts:
         """The structures of the class with the fewest multiply-adds within a room.
 
         Args:
             room: Bytes to keep to.
             n_states: States to explore at most.
-            temporary: What a product needs for itself; None: nothing.
+            most_bytes: What a contribution takes at most; 0: nothing is counted.
         """
         cuts = self.request.rules.grid.options(self.widths or (1,))
-        problem = self._problem(cuts, room.with_result, self._toll(by_time=False))
-        problem = replace(problem, temporary=temporary)
+        toll = self._toll(by_time=False)
+        problem = self._problem(cuts, room.with_result, toll, most_bytes)
         found: list[Tree] = []
-        bound, exhausted, states = 0, False, 0
+        bound, exhausted, states, counts = 0, False, 0, (0, 0)
         depth = self.request.effort.depth
         for made in exact_plans(problem, room.n_bytes, n_deep=depth, effort=n_states):
             bound, exhausted, states = made.bound_macs, made.exhausted, made.states
             if isinstance(made, ExactFound):
                 found.insert(0, self._as_given(made.tree))
+                counts = made.weighted_macs, made.peak_bytes
         self.n_states += states
         problem.chains.dissolve()
-        return Drafts(tuple(dict.fromkeys(found)), bound, exhausted)
+        return Drafts(tuple(dict.fromkeys(found)), bound, exhausted, *counts)
 
-    def lowest(
-        self, with_result: bool, n_states: int, temporary: Temporary | None = None
-    ) -> LeastPeak:
+    def lowest(self, with_result: bool, n_states: int, most_bytes: int = 1) -> LeastPeak:
         """The structure that needs the fewest bytes, of any depth.
+
+        With one element of each contribution the bound holds for every plan.
 
         Args:
             with_result: Whether the bytes of the result count.
             n_states: States to explore at most.
-            temporary: What a product needs for itself; None: nothing.
+            most_bytes: What a contribution takes at most, though not less than one element.
         """
         request = self.request
         if not request.is_eager:
             n_states = min(n_states, _N_LEAST_STATES)
         cuts = request.rules.grid.options((max(request.network.extents),))
-        problem = self._problem(cuts, with_result, None)
-        if temporary is None:
-            found = _lowest(problem, n_states)
-        else:
-            found = _lowest.__wrapped__(replace(problem, temporary=temporary), n_states)
+        found = _lowest(self._problem(cuts, with_result, None, most_bytes), n_states)
         self.n_states += found.found.states
+        # Values and contributions are whole elements.
+        bound = -(-found.lower_bound_bytes // request.itemsize) * request.itemsize
         tree = self._as_given(found.found.tree)
-        return replace(found, found=replace(found.found, tree=tree))
+        return LeastPeak(replace(found.found, tree=tree), bound)
 
     def finest(self) -> tuple[Tree, ...]:
         """One value that grows inside the narrowest loops over all indices, if there may be such.
@@ -313,22 +337,3 @@ def _bounds(search: Search, toll: Toll | None) -> Iterator[int | None]:
 
 def _n_loops(instant: Instant) -> int:
     return len(instant.opens)
-
-
-def contribution(request: Request, buffer_bytes: int) -> Temporary:
-    """Bytes of contributions on their way into values that are added up.
-
-    Args:
-        request: What is asked.
-        buffer_bytes: What one may take at a time.
-    """
-    extents, itemsize = request.network.extents, request.itemsize
-
-    def n_bytes(instant: Instant) -> int:
-        if all(instant.value >> cut.index & 1 for cut in instant.opens):
-            return 0
-        widths = {cut.index: cut.width for cut in (*instant.around, *instant.opens)}
-        size = itemsize * prod(widths.get(i, extents[i]) for i in bits(instant.value))
-        return min(size, buffer_bytes)
-
-    return n_bytes
