@@ -205,6 +205,11 @@ def test_an_interrupt_during_the_run_ends_with_130(
         ),
         (["demo", "--size", "q=3"], "sizes are given for q; the labels of the example are "),
         (["explain", "text.npy"], "the text is no JSON"),
+        (["explain", "ik,kj->ij"], "there is no file 'ik,kj->ij'; to explain an expression, give"),
+        (
+            ["explain", "i,i->", "--size", "i=3", "--target", "sm_1"],
+            "target is 'sm_1'; expected cpu for this processor, or one of",
+        ),
         (["explain", "a.npy"], "a.npy is no text; expected JSON that einbound plan --json wrote"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -291,3 +296,43 @@ def test_a_measured_run_sees_the_workspace(monkeypatch: pytest.MonkeyPatch) -> N
     growth = json.loads(run_fresh("einbound.demo", [], json.dumps(task)))
     operands_bytes = sum(8 * prod(shape) for shape in example.shapes)
     assert growth["tracked_bytes"] > 0.9 * (plan.peak_bytes - operands_bytes)
+
+
+KERNEL = ["explain", "ik,kj->ij", "--size", "i=200", "k=300", "j=100", "--dtype", "float16"]
+
+
+def test_kernels_of_an_expression_are_explained(capsys: Out) -> None:
+    assert cli.main([*KERNEL, "--target", "sm_90"]) == 0
+    told = capsys.readouterr().out
+    sections = [line for line in told.splitlines() if line and not line.startswith(" ")]
+    assert sections[:4] == [
+        "ik,kj->ij",
+        "product",
+        "census",
+        "refused, since no completion is legal",
+    ]
+    assert sections[-3:] == ["pick", "others", "search"]
+    assert "proven: no kernel that is proposed costs less" in told
+    assert "an independent replay confirms every step" in told
+
+
+def test_a_lattice_adds_kernels(capsys: Out) -> None:
+    counts = []
+    for more in ([], ["--lattice"]):
+        cli.main([*KERNEL, "--target", "sm_90", *more])
+        told = capsys.readouterr().out
+        (line,) = [line for line in told.splitlines() if line.startswith("  kernels")]
+        counts.append(int(line.split()[1].replace(",", "")))
+    assert counts[0] < counts[1]
+
+
+def test_every_step_of_a_chain_has_its_kernel(capsys: Out) -> None:
+    sizes = ["--size", "i=8", "j=16", "k=32", "l=8"]
+    assert cli.main(["explain", "ij,jk,kl->il", *sizes, "--target", "cpu", "--reference"]) == 0
+    assert capsys.readouterr().out.count("product\n") == 2
+
+
+def test_an_expression_with_sizes_is_planned_and_explained(capsys: Out) -> None:
+    assert cli.main(KERNEL) == 0
+    plan = eb.plan("ik,kj->ij", (200, 300), (300, 100), dtype="float16")
+    assert capsys.readouterr().out == f"{plan.explain()}\n"

@@ -19,11 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import einbound as eb
+from einbound.api.kernels import kernel_choices
 from einbound.demo import Example, demonstrate
 from einbound.errors import EinboundError
 from einbound.expr.subscripts import read
 from einbound.machine.doctor import diagnosis
 from einbound.report.figures import columns
+from einbound.report.kernel import explain_all
 
 Array = NDArray[Any]
 
@@ -73,13 +75,7 @@ def _warn(message: Warning | str, *_: object) -> None:
 
 def plan(chosen: argparse.Namespace) -> int:
     """Print the plan of an expression at given sizes."""
-    made = eb.plan(
-        chosen.expression,
-        *_shapes(chosen.expression, _sizes(chosen.size)),
-        memory_limit=chosen.memory,
-        workspace_limit=chosen.workspace,
-        dtype=chosen.dtype,
-    )
+    made = _expressed(chosen.expression, chosen)
     print(made.to_json() if chosen.json else made)
     return 0
 
@@ -104,15 +100,44 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def explain(chosen: argparse.Namespace) -> int:
-    """Print why a stored plan is as it is."""
+    """Print why a plan is as it is, or which kernels its steps would take and why."""
+    is_stored = not (chosen.size or chosen.target)
+    made = _stored(chosen.plan) if is_stored else _expressed(chosen.plan, chosen)
+    if chosen.target is None:
+        print(made.explain())
+        return 0
+    choices = kernel_choices(made, chosen.target, reference=chosen.reference, lifted=chosen.lattice)
+    print(explain_all(choices))
+    return 0
+
+
+def _expressed(expression: str, chosen: argparse.Namespace) -> eb.Plan:
+    """The plan of an expression at given sizes."""
+    return eb.plan(
+        expression,
+        *_shapes(expression, _sizes(chosen.size)),
+        memory_limit=chosen.memory,
+        workspace_limit=chosen.workspace,
+        dtype=chosen.dtype,
+    )
+
+
+def _stored(name: str) -> eb.Plan:
+    """The plan in a file."""
     try:
-        text = sys.stdin.read() if chosen.plan == "-" else Path(chosen.plan).read_text("utf-8")
+        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except UnicodeDecodeError:
         raise InputError(
-            f"{chosen.plan} is no text; expected JSON that einbound plan --json wrote"
+            f"{name} is no text; expected JSON that einbound plan --json wrote"
         ) from None
-    print(eb.Plan.from_json(text).explain())
-    return 0
+    except FileNotFoundError:
+        if "->" not in name and "," not in name:
+            raise
+        raise InputError(
+            f"there is no file {name!r}; to explain an expression, give the extent of each label: "
+            "--size i=64 j=64"
+        ) from None
+    return eb.Plan.from_json(text)
 
 
 def demo(chosen: argparse.Namespace) -> int:
@@ -241,7 +266,22 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--progress", action="store_true", help="show a bar (needs rich)")
 
     command = _command(commands, "explain", explain)
-    command.add_argument("plan", metavar="PLAN.json", help="a stored plan; - for standard input")
+    command.add_argument(
+        "plan",
+        metavar="PLAN",
+        help='a stored plan (- for standard input), or einsum text with --size: "ik,kj->ij"',
+    )
+    _add_limits(command)
+    _add_sizes(command, "extent of each label: i=512 k=512 j=512")
+    command.add_argument(
+        "--target", metavar="NAME", help="choose kernels for cpu (this one), sm_80 or sm_90"
+    )
+    command.add_argument(
+        "--reference", action="store_true", help="propose the published menus of kernels"
+    )
+    command.add_argument(
+        "--lattice", action="store_true", help="propose all tile sizes, not the menus alone"
+    )
 
     command = _command(commands, "demo", demo)
     _add_sizes(command, "extents that replace the example's own")
@@ -261,6 +301,10 @@ def _command(
 
 def _add_expression(command: argparse.ArgumentParser) -> None:
     command.add_argument("expression", metavar="EQ", help='einsum text: "ij,jk->ik"')
+    _add_limits(command)
+
+
+def _add_limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory", metavar="LIMIT", help="bound of all bytes: 2GiB, 80%%")
     command.add_argument(
         "--workspace", metavar="LIMIT", help="bound of what is neither operand nor result"
