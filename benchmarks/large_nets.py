@@ -6,10 +6,13 @@ networks.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations, count, pairwise, product
 from math import prod
+from pathlib import Path
 
 from networks import Network
 
@@ -37,6 +40,20 @@ def drawn() -> dict[str, Callable[[], Network]]:
         "mpo_chain_12": lambda: _chain("mpo_chain_12", 12, (24, 8, 8, 24), 4),
         "mpo_ring_10": lambda: _chain("mpo_ring_10", 10, (10, 5, 10), 4, is_ring=True),
     }
+
+
+def stored(path: Path) -> Network:
+    """The network in one JSON file, labelled anew: it may have more indices than ASCII letters."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    number = {label: i for i, label in enumerate(data["sizes"])}
+    holders: dict[str, list[int]] = {label: [] for label in number}
+    for operand, term in enumerate(data["inputs"]):
+        for label in term:
+            holders[label].append(operand)
+    opened = [number[label] for label in data["output"]]
+    bonds = [tuple(held) for held in holders.values()]
+    named = _named(path.stem, len(data["inputs"]), bonds, list(data["sizes"].values()), opened)
+    return replace(named, dtype=data["dtype"])
 
 
 def _named(

@@ -24,7 +24,7 @@ import machine
 import numpy as np
 import peers
 import tables
-from networks import SHIPPED, Network, load
+from networks import SHIPPED, Network
 from ratios import geometric_mean
 
 import einbound as eb
@@ -79,7 +79,7 @@ def _gather(asked: argparse.Namespace) -> None:
 def network_of(name: str) -> Network:
     """The network of that name."""
     drawn = large_nets.drawn()
-    return drawn[name]() if name in drawn else load(SHIPPED / f"{name}.json")
+    return drawn[name]() if name in drawn else large_nets.stored(SHIPPED / f"{name}.json")
 
 
 def measured(name: str, shares: list[int]) -> Iterator[dict[str, Any]]:
@@ -183,7 +183,7 @@ def table(data: dict[str, Any]) -> str:
 
 def _summary(rows: list[dict[str, Any]]) -> str:
     head = ("beside our own", "rows", "geometric mean of macs", f"rows below {GAINS[1]}", "best",
-            "CPU seconds of all rows", "of slowed rows, worst")  # fmt: skip
+            "CPU seconds of all rows", "of the worst row")  # fmt: skip
     cells = []
     for kind, name in BESIDE.items():
         found = [r for row in rows if (r := ratio(row, kind)) is not None]

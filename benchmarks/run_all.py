@@ -18,6 +18,7 @@ SCRIPTS = (
     "cgroup",
     "planner_limits",
     "random_nets",
+    "peer_orders",
     "exactness",
     "planner",
 )

@@ -12,7 +12,7 @@ from einbound.plan.effort import Effort
 from einbound.plan.masks import Steps
 
 #: Trials where the caller names no number, and orders of these on which loops are searched:
-#: planning takes about twice as long then (docs/decisions/0010).
+#: planning takes about twice as long then (docs/decisions/0012).
 N_TRIALS, N_ORDERS = 8, 3
 
 
