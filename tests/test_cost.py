@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from einbound.kernels.bounds import Bound, clock_bound, model_score, score_bound
 from einbound.kernels.cost import Cost, cost, least_cost
-from einbound.kernels.decisions import Decision, RegisterTile
+from einbound.kernels.decisions import CpuPacked, Decision, RegisterTile
 from einbound.kernels.estimate import Transfer
 from einbound.kernels.family import family_tree, lift_lattice
 from einbound.kernels.kinds import PipelineKind
@@ -26,7 +26,8 @@ from einbound.machine.gpu import gpu
 from einbound.machine.limits import CacheLevel, HardwareLimits
 from einbound.machine.precision import Precision
 from einbound.space.search import search
-from einbound.space.tree import Child, Choice, Leaf, Tree, Unknown
+from einbound.space.traversal import leaves
+from einbound.space.tree import Child, Choice, Judged, Leaf, Tree, Unknown
 
 F16, F32, F64 = Precision.FLOAT16, Precision.FLOAT32, Precision.FLOAT64
 
@@ -138,6 +139,41 @@ def test_a_bound_keeps_to_its_law_in_the_lattice(dtype: Precision) -> None:
     tree = lift_lattice(family_tree(problem, limits, menu))
     bound, score = score_bound(problem, limits, menu), model_score(problem, limits)
     assert falls((), tree, 0.0, bound, score) == []
+
+
+@pytest.mark.parametrize("hoistable", ["", "B"])
+def test_a_bound_keeps_to_its_law_in_the_lattice_of_panels(hoistable: str) -> None:
+    problem = MatmulProblem(m=50, n=70, k=100, outer_k=(2,), hoistable=frozenset(hoistable))
+    menu = replace(Menu.default(ZEN), packed_lattice=CpuPacked(6, 32, 16))
+    tree = lift_lattice(family_tree(problem, ZEN, menu))
+    bound, score = score_bound(problem, ZEN, menu), model_score(problem, ZEN)
+    assert falls((), tree, 0.0, bound, score) == []
+    found = search(tree, score, bound)
+    assert found.score == search(tree, score).score
+    assert found.stats.scored < 0.25 * len(leaves(tree))
+
+
+def renamed(node: Node) -> Node:
+    """The same tree with every level named otherwise."""
+    if isinstance(node, Leaf):
+        return node
+
+    def judged(child: Judged[Decision, KernelSpec]) -> Judged[Decision, KernelSpec]:
+        if isinstance(child, Child):
+            return Child(renamed(child.subtree))
+        return Unknown("?", renamed(child.subtree)) if isinstance(child, Unknown) else child
+
+    children = tuple((decision, judged(child)) for decision, child in node.children)
+    return Choice(f"not {node.level}", children)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_names_of_levels_change_no_pick_and_no_ledger(target: str) -> None:
+    limits, problem = TARGETS[target], MatmulProblem(m=200, n=100, k=300, batch=(2,))
+    menu, score = Menu.default(limits), model_score(problem, limits)
+    tree, bound = family_tree(problem, limits, menu), score_bound(problem, limits, menu)
+    plain, other = (search(each, score, bound) for each in (tree, renamed(tree)))
+    assert (other.best, other.score, other.stats) == (plain.best, plain.score, plain.stats)
 
 
 @pytest.mark.parametrize("target", TARGETS)

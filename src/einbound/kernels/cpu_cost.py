@@ -10,7 +10,12 @@ from einbound.kernels.blocking import ports_of
 from einbound.kernels.commitment import Commitment
 from einbound.kernels.decisions import PipelineKind
 from einbound.kernels.estimate import Cost, Transfer
-from einbound.kernels.microkernel import Ports, block_cycles, least_block_cycles
+from einbound.kernels.microkernel import (
+    UPDATE_CYCLES,
+    Ports,
+    block_cycles,
+    least_block_cycles,
+)
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.register_tile import MicroKernel, own_tile
 from einbound.kernels.reloads import Block, Widths, moved_bytes
@@ -27,7 +32,7 @@ EXPOSED_IN_PLACE = 0.5
 #: Cycles to load, place and store one number, or one vector where both sides are contiguous.
 PACK_CYCLES = 2.0
 #: Cycles of one vector multiply-add whose accumulator lives in the nearest cache: one store.
-UPDATE_CYCLES = 1.0
+STORE_CYCLES = 1.0
 #: Seconds to hand work to a pool of threads and wait for all of it: 60 to 80 microseconds were
 #: measured under load with Python's, about half of it idle.
 DISPATCH_SECONDS = 40e-6
@@ -145,9 +150,9 @@ def _compute_cycles(
 ) -> float:
     """Cycles of all multiply-adds on one core."""
     if committed.pipeline is PipelineKind.BLOCKTILE:
-        return _updates(problem, lanes, blocks) * UPDATE_CYCLES
+        return _updates(problem, lanes, blocks) * STORE_CYCLES
     if blocks is None:
-        return problem.macs / (lanes * ports.fma_per_cycle)
+        return _open_cycles(problem, lanes, ports, committed)
     tile = committed.tile
     if tile is None or tile.is_auto:
         one = least_block_cycles(blocks.bm, -(-blocks.bn // lanes), blocks.bk, ports)
@@ -156,6 +161,17 @@ def _compute_cycles(
         vectors = -(-blocks.bn // tile_lanes)
         one = block_cycles(blocks.bm, vectors, blocks.bk, (rm, rn), ports)
     return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
+
+
+def _open_cycles(problem: MatmulProblem, lanes: int, ports: Ports, committed: Commitment) -> float:
+    """Cycles while blocks are open: results are read and written once a block of the depth."""
+    cycles = problem.macs / (lanes * ports.fma_per_cycle)
+    if committed.pipeline is None:
+        return cycles
+    depth = committed.bk.hi if committed.bk is not None else problem.k
+    n_k = -(-problem.k // (depth or problem.k)) * prod(problem.outer_k)
+    vectors = problem.n_batch * problem.m * problem.n / lanes
+    return cycles + vectors * n_k * UPDATE_CYCLES
 
 
 def _updates(problem: MatmulProblem, lanes: int, blocks: Blocks | None) -> float:
@@ -175,7 +191,7 @@ def _packing_cycles(
     if not committed.packed or committed.hoist is None:
         return 0.0
     depth = problem.k * prod(problem.outer_k) * problem.n_batch
-    a_passes, b_passes = _passes(committed, blocks)
+    a_passes, b_passes = _passes(problem, committed, blocks)
     keeps_layout = committed.pipeline is PipelineKind.BLOCKTILE
     total = 0.0
     if _is_packed("A", problem, committed):
@@ -195,10 +211,12 @@ def _is_packed(operand: str, problem: MatmulProblem, committed: Commitment) -> b
     return not in_place
 
 
-def _passes(committed: Commitment, blocks: Blocks | None) -> tuple[int, int]:
+def _passes(
+    problem: MatmulProblem, committed: Commitment, blocks: Blocks | None
+) -> tuple[int, int]:
     """How often A and B are packed: anew for every block of the loops outside."""
     if blocks is None:
-        return 1, 1
+        return -(-problem.n // (committed.bn or problem.n)), 1
     is_inside = committed.pack_rest or committed.pipeline is PipelineKind.BLOCKTILE
     return blocks.n_n, blocks.n_m if is_inside else 1
 
