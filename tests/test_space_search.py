@@ -467,9 +467,9 @@ def test_seconds_need_a_clock() -> None:
         Limit(seconds=2)
 
 
-@pytest.mark.parametrize("seconds", [-1, nan])
-def test_a_time_that_is_none_is_refused(seconds: float) -> None:
-    with pytest.raises(SpaceError, match=f"limit of {seconds} seconds; expected a number from 0"):
+@pytest.mark.parametrize("seconds", [-1, nan, "2"])
+def test_a_time_that_is_none_is_refused(seconds: Any) -> None:
+    with pytest.raises(SpaceError, match=f"limit of {seconds!r} seconds; expected a number from 0"):
         Limit(seconds=seconds, clock=lambda: 0)
 
 
@@ -477,6 +477,18 @@ def test_a_time_that_is_none_is_refused(seconds: float) -> None:
 def test_a_number_of_leaves_that_is_none_is_refused(leaves: Any) -> None:
     with pytest.raises(SpaceError, match=f"limit of {leaves} leaves; expected a whole number"):
         Limit(leaves=leaves)
+
+
+def test_a_number_is_no_limit() -> None:
+    number: Any = 5
+    with pytest.raises(SpaceError, match=r"limit is 5; expected Limit\(leaves=\.\.\.\), Limit"):
+        search(SYNTHETIC, price, limit=number)
+
+
+@both_orders
+def test_nothing_is_known_of_a_gap_to_a_score_that_no_float_holds(order: str) -> None:
+    result = search(choice(a=10**400, b=2), price, order=order, limit=Limit(leaves=1))
+    assert (result.score, result.gap) == (10**400, None)
 
 
 # --- events ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 from einbound.errors import SpaceError
 from einbound.space.number import INFINITY
@@ -34,7 +35,7 @@ class Limit:
         if self.seconds is None:
             return
         # A comparison that nan fails, too.
-        if not self.seconds >= 0:
+        if not isinstance(self.seconds, Real) or not self.seconds >= 0:
             raise SpaceError(f"limit of {self.seconds!r} seconds; expected a number from 0 on")
         if self.clock is None:
             raise SpaceError(
@@ -49,7 +50,12 @@ class Allowance:
     __slots__ = ("_clock", "_end", "_n_leaves")
 
     def __init__(self, limit: Limit | None) -> None:
-        limit = limit or Limit()
+        limit = Limit() if limit is None else limit
+        if not isinstance(limit, Limit):
+            raise SpaceError(
+                f"limit is {limit!r}; expected Limit(leaves=...), "
+                "Limit(seconds=..., clock=...) or None"
+            )
         self._n_leaves = INFINITY if limit.leaves is None else limit.leaves
         self._clock = limit.clock if limit.seconds is not None else None
         self._end = self._clock() + (limit.seconds or 0) if self._clock else INFINITY

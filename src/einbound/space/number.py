@@ -30,7 +30,7 @@ def number(value: object, what: str, where: object) -> Number:
         >>> number(3, "score", "the root")
         3
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, int | float | Real):
         raise SpaceError(
             f"the {what} of {where} is {value!r}, which is no number; "
             "expected an int or a float, or None where there is none"

@@ -133,14 +133,17 @@ class Run(Generic[D, P]):
 
     def outcome(self) -> Outcome[D]:
         """What was found."""
-        proven = self._least_left is None
-        gap: Number | None = 0
-        if self._least_left is not None:
-            gap = self._threshold - self._least_left
-            gap = None if gap == INFINITY else gap
         path = None if self._winner is None else self._winner.path()
         score = None if self._winner is None else self._threshold
-        return Outcome(path, score, SearchStats(**self._counts), proven, gap)
+        proven = self._least_left is None
+        return Outcome(path, score, SearchStats(**self._counts), proven, self._gap())
+
+    def _gap(self) -> Number | None:
+        if self._least_left is None:
+            return 0
+        if self._least_left == -INFINITY or self._threshold == INFINITY:
+            return None
+        return self._threshold - self._least_left
 
     def _covers(self, subtree: Tree[D, P]) -> bool:
         # Once stopped, always stopped: what remains is bounded, and nothing entered.

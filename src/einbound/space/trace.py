@@ -188,9 +188,11 @@ def _outcome(trace: Trace[D], n_expanded: int) -> Outcome[D]:
     n_unscored = len(leaves) - len(priced)
     stats = SearchStats(n_expanded, len(priced), n_unscored, kinds[Fathomed], **verdicts)
     bounds = [each.bound for each in trace.events if isinstance(each, Left)]
-    gap = min(start, least) - min(bounds) if bounds else 0
-    score = None if path is None else least
-    return Outcome(path, score, stats, not bounds, None if gap == inf else gap)
+    gap: Number | None = 0
+    if bounds:
+        ends = min(bounds), min(start, least)
+        gap = None if ends[0] == -inf or ends[1] == inf else ends[1] - ends[0]
+    return Outcome(path, None if path is None else least, stats, not bounds, gap)
 
 
 def _differ(name: str, told: object, true: object) -> str:
