@@ -39,8 +39,8 @@ def cotengra_orders(network: Network, effort: Effort) -> tuple[Steps, ...]:
     """The best orders that cotengra finds; none where none are asked for.
 
     Trials are greedy orders and partitions in turn, each repaired by cotengra's own means. They
-    run one after another in this process, every random choice is seeded, and compiled
-    accelerators are left out, so that one release of cotengra gives the same orders everywhere.
+    run one after another in this process, every random choice is seeded, and no clock ends any, so
+    that one installation always gives the same orders.
 
     Args:
         network: The contraction, of two or more operands.
