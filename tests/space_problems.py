@@ -83,7 +83,7 @@ def numbers(low: int, high: int) -> st.SearchStrategy[Number]:
 def wide_specs(draw: st.DrawFn) -> Spec:
     """Trees that branch at the root, since a leaf alone is little to search."""
     ways = st.builds(Say, st.sampled_from(["child", "child", "unknown"]), below=specs(3))
-    wide = Spec("root", tuple(draw(st.lists(ways, min_size=2, max_size=4))))
+    wide = Spec("root", tuple(draw(st.lists(ways, min_size=2, max_size=3))))
     numbers = count()
 
     def numbered(spec: Spec) -> Spec:
