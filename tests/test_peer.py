@@ -124,13 +124,13 @@ def test_given_orders_are_told() -> None:
 
 
 def test_without_cotengra_the_orders_are_our_own(absent: None) -> None:
-    assert plan_of().proof.origin is Origin.OWN
+    assert plan_of(part=4).proof.origin is Origin.OWN
     with pytest.raises(
         eb.BackendError,
         match=r"Effort\(cotengra_trials=2\) asks for cotengra's orders and cotengra is not "
         r"installed; install it with pip install einbound\[interop\]",
     ):
-        plan_of(cotengra_trials=2)
+        plan_of(part=4, cotengra_trials=2)
 
 
 class Broken:
@@ -159,7 +159,7 @@ def test_other_orders_make_no_plan_worse() -> None:
     free = planned(network, Budget(None, None)).metered
     budget = Budget(free.space_bytes // 4, None)
     own = planned(network, budget)
-    for others in ((), (linear_order(network),), greedy_orders(network, 2, seed=3)):
+    for others in ((), (linear_order(network),), greedy_orders(network, 1, seed=3)):
         made = planned(network, budget, peer=lambda network, others=others: others)
         assert made.metered.macs <= own.metered.macs
         assert made.tree == own.tree or made.proof.origin is Origin.COTENGRA
@@ -175,7 +175,7 @@ def test_nobody_else_is_asked_where_loops_cost_nothing_or_nothing_can_fit() -> N
     assert planned(network, Budget(free.space_bytes, None), peer=unwanted).fits
     assert not planned(network, Budget(0, None), peer=unwanted).fits
     with pytest.raises(AssertionError, match="asked"):
-        planned(network, Budget(free.space_bytes // 8, None), peer=unwanted)
+        planned(network, Budget(free.space_bytes // 4, None), peer=unwanted)
 
 
 @pytest.mark.parametrize("given", [-1, 2.5])
