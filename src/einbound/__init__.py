@@ -14,6 +14,7 @@ from einbound.errors import (
     BudgetWarning,
     DTypeError,
     EinboundError,
+    EquationsError,
     ExpressionError,
     MemoryRiskWarning,
     PathError,
@@ -31,6 +32,7 @@ from einbound.plan.tree import Combine, Loop, Role
 if TYPE_CHECKING:
     from einbound import kernels, space
     from einbound.api.curve import BudgetCurve, budget_curve
+    from einbound.api.equations import Equations
     from einbound.api.optimizer import Optimizer
     from einbound.api.staircase import BudgetPoint
 
@@ -48,6 +50,8 @@ __all__ = [
     "DTypeError",
     "Effort",
     "EinboundError",
+    "Equations",
+    "EquationsError",
     "ExpressionError",
     "Index",
     "Loop",
@@ -75,6 +79,7 @@ __all__ = [
 _LATER = {
     "BudgetCurve": "einbound.api.curve",
     "BudgetPoint": "einbound.api.staircase",
+    "Equations": "einbound.api.equations",
     "Optimizer": "einbound.api.optimizer",
     "budget_curve": "einbound.api.curve",
 }

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from einbound.errors import EquationsError
+from einbound.expr.equation_fault import fault
+from einbound.expr.equation_rules import checked
+from einbound.expr.equations import Access as Reading
 from einbound.expr.equations import Coefficient, Equation, Factor, System, Term
 from einbound.expr.network import Access, Network
 from einbound.forest.forest import Forest, Kind, Production, Value
@@ -23,11 +26,18 @@ def planted(
             system declares.
 
     Raises:
-        EquationsError: A tensor has no shape, a shape does not fit its indices, or an index has
-            two extents.
+        EquationsError: A tensor has no shape, a shape does not fit its indices, an index has two
+            extents, or `volatile` has a name that no equation reads.
     """
-    planting = _Planting(system, shapes)
-    planting.leaves({*volatile, *(each.name for each in system.declared if each.is_volatile)})
+    planting = _Planting(checked(system), shapes)
+    changing = tuple(volatile)
+    for name in changing:
+        if name not in system.leaves:
+            raise EquationsError(
+                f"{name!r} is said to be volatile, and is no tensor that is given; expected one of "
+                f"{', '.join(map(repr, system.leaves))}"
+            )
+    planting.leaves({*changing, *(each.name for each in system.declared if each.is_volatile)})
     for equation in system.equations:
         planting.equation(equation)
     return planting.forest()
@@ -45,40 +55,39 @@ class _Planting:
     at: dict[str, Value] = field(default_factory=dict)
     constants: dict[Coefficient, Value] = field(default_factory=dict)
 
+    @property
+    def unloaded(self) -> frozenset[str]:
+        """The leaves that are not in memory: streamed, or computed on demand."""
+        declared = self.system.declared
+        return frozenset(each.name for each in declared if each.access is not Reading.GIVEN)
+
     def leaves(self, volatile: set[str]) -> None:
         """Enter every tensor that no equation makes."""
-        targets = {equation.target.name for equation in self.system.equations}
-        for equation in self.system.equations:
-            for factor in (each for term in equation.terms for each in term.factors):
-                if factor.name in self.at or factor.name in targets:
-                    continue
-                if factor.name not in self.shapes:
-                    raise EquationsError(
-                        f"tensor {factor.name!r} has no shape; expected one for every tensor that "
-                        f"no equation makes; give an array or a shape for {factor.name!r}"
-                    )
-                is_volatile = factor.name in volatile
-                shape = tuple(self.shapes[factor.name])
-                self._leaf(Value(0, factor.name, Kind.LEAF, shape, factor.indices, is_volatile))
+        first = {factor.name: factor for factor in reversed(tuple(self.system.factors))}
+        for name in self.system.leaves:
+            if name not in self.shapes:
+                raise self.fault(
+                    f"tensor {name!r} has no shape; expected one for every tensor that no equation "
+                    f"makes; give an array or a shape for {name!r}",
+                    first[name],
+                )
+            shape = tuple(self.shapes[name])
+            self._leaf(Value(0, name, Kind.LEAF, shape, first[name].indices, name in volatile))
 
     def equation(self, equation: Equation) -> None:
         """Enter what one equation makes."""
+        target = equation.target
         extents: dict[str, int] = {}
         for term in equation.terms:
-            for label, extent in self._extents(equation, term).items():
-                if label in equation.target.indices and extents.setdefault(label, extent) != extent:
-                    raise EquationsError(
-                        f"index {label!r} of {_name(equation.target)} has {extents[label]} "
-                        f"elements in one term and {extent} in {_term(term)}"
+            sizes = self._sizes(term)
+            for label in target.indices:
+                if extents.setdefault(label, sizes[label]) != sizes[label]:
+                    raise self.fault(
+                        f"index {label!r} of {target} has {sizes[label]} elements in the term "
+                        f"{term} and {extents[label]} in one before; expected one extent",
+                        *term.factors,
                     )
-        target = equation.target
         kind = Kind.TARGET if target.name in self.system.targets else Kind.SHARED
-        missing = [label for label in target.indices if label not in extents]
-        if missing:
-            raise EquationsError(
-                f"index {missing[0]!r} of {_name(target)} is in none of its terms; expected every "
-                "index of a target in each term"
-            )
         shape = tuple(extents[label] for label in target.indices)
         operands = [self._operands(term) for term in equation.terms]
         is_volatile = any(value.volatile for each in operands for value in each)
@@ -135,56 +144,46 @@ class _Planting:
             Access(tuple(tuple(k for k, i in enumerate(each) if number[i] == n) for n in indices))
             for each, indices in zip(terms, inputs, strict=True)
         )
+        streamed = frozenset(n for n, value in enumerate(read) if value.name in self.unloaded)
         network = Network(
             labels,
             tuple(extents[label] for label in labels),
             inputs,
             tuple(number[label] for label in target.indices),
             accesses,
+            streamed,
         )
         has_constant = len(read) > len(term.factors)
         self.productions.append((into, 1 if has_constant else term.coefficient, read, network))
 
-    def _extents(self, equation: Equation, term: Term) -> dict[str, int]:
+    def _sizes(self, term: Term) -> dict[str, int]:
         """The extent of each label of one term, checked."""
+        extents: dict[str, int] = {}
         for factor in term.factors:
-            if factor.name not in self.at:
-                raise EquationsError(
-                    f"{_name(factor)} is read in the equation for {_name(equation.target)}, "
-                    "before the equation that makes it; expected intermediates first"
-                )
             shape = self.at[factor.name].shape
             if len(shape) != len(factor.indices):
-                raise EquationsError(
-                    f"{_name(factor)} has {len(factor.indices)} indices and {factor.name!r} of "
-                    f"shape {shape} has {len(shape)} axes; expected one index per axis"
+                raise self.fault(
+                    f"{factor} has {len(factor.indices)} indices, and {factor.name!r} of shape "
+                    f"{shape} has {len(shape)} axes; expected one index per axis",
+                    factor,
                 )
-        missing = [i for i in equation.target.indices if i not in self._sizes(term)]
-        if missing:
-            raise EquationsError(
-                f"index {missing[0]!r} of {_name(equation.target)} is not in {_term(term)}; "
-                "expected every index of a target in each term"
-            )
-        return self._sizes(term)
-
-    def _sizes(self, term: Term) -> dict[str, int]:
-        extents: dict[str, int] = {}
-        known = dict(self.system.sizes)
-        for factor in term.factors:
-            for label, extent in zip(factor.indices, self.at[factor.name].shape, strict=True):
-                wanted = known.get(label, extent)
-                if extents.setdefault(label, wanted) != extent:
-                    raise EquationsError(
-                        f"index {label!r} has {extents[label]} elements and {extent} in "
-                        f"{_name(factor)}, whose shape is {self.at[factor.name].shape}; expected "
-                        "one extent per index"
+            for label, extent in zip(factor.indices, shape, strict=True):
+                wanted = self.system.extent_of(label)
+                if wanted is not None and wanted != extent:
+                    name = getattr(self.system.space_of(label), "name", label)
+                    raise self.fault(
+                        f"index {label!r} of space {name!r} has {wanted} elements, and {extent} in "
+                        f"{factor}, whose shape is {shape}; expected the extent of the space",
+                        factor,
+                    )
+                if extents.setdefault(label, extent) != extent:
+                    raise self.fault(
+                        f"index {label!r} has {extents[label]} elements, and {extent} in {factor}, "
+                        f"whose shape is {shape}; expected one extent per index",
+                        factor,
                     )
         return extents
 
-
-def _name(factor: Factor) -> str:
-    return f"{factor.name}[{','.join(factor.indices)}]" if factor.indices else factor.name
-
-
-def _term(term: Term) -> str:
-    return " ".join(_name(factor) for factor in term.factors) or str(term.coefficient)
+    def fault(self, message: str, *factors: Factor) -> EquationsError:
+        """An error that points at some factors."""
+        return fault(message, self.system.text, *(factor.span for factor in factors))
