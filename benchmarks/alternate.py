@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import candidates
 import numpy as np
 from candidates import Candidate
-from networks import Network
+from measure import warm_blas
+from networks import Network, load, operands
 
 Arrays = tuple[np.ndarray, ...]
 #: CPU seconds of all rounds together, and the fewest and most rounds.
@@ -66,6 +69,39 @@ class Sliced:
         for number in range(n):
             self._tree.contract_slice(self._arrays, number * self.candidate.slices // n)
         return time.process_time() - began
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One network within one limit: einbound's plan, and the fastest of some of cotengra's.
+
+    Attributes:
+        network: What is contracted.
+        arrays: Its operands.
+        plan: einbound's plan.
+        peer: cotengra's; None if it has none within the limit.
+    """
+
+    network: Network
+    arrays: Arrays
+    plan: Any
+    peer: Sliced | None
+
+    @classmethod
+    def of(cls, task: Mapping[str, Any]) -> Contest:
+        """The contest of a task: path of the `network`, `limit` in bytes, and the `choice`."""
+        import einbound as eb
+
+        network = load(Path(task["network"]))
+        warm_blas(network.dtype)
+        arrays = operands(network)
+        plan = eb.plan(network.equation, *arrays, memory_limit=task["limit"])
+        choice = tuple(Candidate(**one["candidate"]) for one in task["choice"])
+        return cls(network, arrays, plan, fastest(network, arrays, choice) if choice else None)
+
+    def seconds(self) -> float:
+        """CPU seconds of one run of einbound's plan."""
+        return cpu_seconds(lambda: self.plan(*self.arrays))
 
 
 def fastest(network: Network, arrays: Arrays, choice: tuple[Candidate, ...]) -> Sliced:

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,20 @@ def run_script(name: str, arguments: Sequence[str], text: str = "", **kind: bool
     except subprocess.TimeoutExpired:
         return {"died": f"still running after {TIMEOUT_SECONDS:.0f} s"}
     return answer(done.returncode, done.stdout, done.stderr)
+
+
+def ask(name: str, action: str, task: Mapping[str, Any], **kind: bool) -> dict[str, Any]:
+    """What a script's child answers when asked to do something; see `serve`."""
+    text = json.dumps(task) + "\n"
+    found: dict[str, Any] = run_script(name, ["--child", action], text, **kind)
+    return found
+
+
+def serve(action: Callable[[dict[str, Any]], Any]) -> int:
+    """Does the task on standard input, in a child, and prints the answer; the exit status."""
+    warnings.simplefilter("ignore")
+    print(json.dumps(action(json.loads(sys.stdin.readline()))))
+    return 0
 
 
 def answer(status: int, out: str, err: str) -> Any:

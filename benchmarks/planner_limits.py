@@ -9,10 +9,8 @@ rounds of one process with one BLAS thread. The exit status is 1 if a bar is mis
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import groupby
@@ -24,11 +22,10 @@ import candidates
 import limits
 import machine
 import tables
-from alternate import cpu_seconds
-from candidates import Candidate, Held
-from children import run_script
-from measure import largest_difference, warm_blas
-from networks import LAYOUTS, Network, blanks, load, operand_bytes, operands
+from candidates import Held
+from children import ask, run_script, serve
+from measure import largest_difference
+from networks import LAYOUTS, Network, blanks, load, operand_bytes
 from ratios import Ratio, geometric_mean, paired
 from trial import is_wrong, loop_text
 
@@ -46,9 +43,7 @@ def main() -> int:
     """Plans and times every row, stores them and writes the table."""
     asked = _arguments()
     if asked.child:
-        warnings.simplefilter("ignore")
-        print(json.dumps(CHILDREN[asked.child](json.loads(sys.stdin.readline()))))
-        return 0
+        return serve(CHILDREN[asked.child])
     if not asked.table_only:
         limits.gather(NAME, {"machine": run_script("machine.py", [], **KIND)}, _measure, asked)
     data = tables.stored(NAME, asked.results)
@@ -91,10 +86,7 @@ def _measure(
 
 
 def _child(action: str, task: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = run_script(
-        f"{NAME}.py", ["--child", action], json.dumps(task) + "\n", **KIND
-    )
-    return found
+    return ask(f"{NAME}.py", action, task, **KIND)
 
 
 # what the children do ---------------------------------------------------------------------------
@@ -163,18 +155,14 @@ def _ours(network: Network, arrays: Any, limit: int) -> dict[str, Any]:
 
 
 def _time_child(task: dict[str, Any]) -> dict[str, Any]:
-    import einbound as eb
-
-    network = load(Path(task["network"]))
-    warm_blas(network.dtype)
-    arrays = operands(network)
-    plan = eb.plan(network.equation, *arrays, memory_limit=task["limit"])
-    choice = tuple(Candidate(**one["candidate"]) for one in task["choice"])
-    peer = alternate.fastest(network, arrays, choice)
-    facts = {**peer.facts(), "dtype": network.dtype}
+    contest = alternate.Contest.of(task)
+    peer = contest.peer
+    assert peer is not None, "rows without a plan of cotengra's are not timed"
+    facts = {**peer.facts(), "dtype": contest.network.dtype}
     if peer.is_whole:
-        facts["relative_error"] = largest_difference(plan(*arrays), peer.contract())
-    sides = {"ours": lambda: cpu_seconds(lambda: plan(*arrays)), "theirs": peer.seconds}
+        result = contest.plan(*contest.arrays)
+        facts["relative_error"] = largest_difference(result, peer.contract())
+    sides = {"ours": contest.seconds, "theirs": peer.seconds}
     return {**facts, **alternate.rounds(sides, is_clear=_is_clear)}
 
 

@@ -10,9 +10,7 @@ widest blocks that fit. Only means and the worst rows are held against a bar.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,11 +22,10 @@ import machine
 import planner_limits
 import tables
 from alternate import cpu_seconds
-from candidates import Candidate
-from children import run_script
+from children import ask, run_script, serve
 from drawn import FOLDER
-from measure import largest_difference, warm_blas
-from networks import Network, files, load, operands
+from measure import largest_difference
+from networks import Network, files, load
 from ratios import Ratio, geometric_mean, paired
 
 NAME = "random_nets"
@@ -45,9 +42,7 @@ def main() -> int:
     """Plans and times every row, stores them and writes the table."""
     asked = _arguments()
     if asked.child:
-        warnings.simplefilter("ignore")
-        print(json.dumps(CHILDREN[asked.child](json.loads(sys.stdin.readline()))))
-        return 0
+        return serve(CHILDREN[asked.child])
     if not asked.table_only:
         _gather(asked)
     data = tables.stored(NAME, asked.results)
@@ -101,31 +96,22 @@ def _measure(path: Path, shares: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def _child(action: str, task: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = run_script(
-        f"{NAME}.py", ["--child", action], json.dumps(task) + "\n", **KIND
-    )
-    return found
+    return ask(f"{NAME}.py", action, task, **KIND)
 
 
 def _time_child(task: dict[str, Any]) -> dict[str, Any]:
-    import einbound as eb
-
-    network = load(Path(task["network"]))
-    warm_blas(network.dtype)
-    arrays = operands(network)
-    plan = eb.plan(network.equation, *arrays, memory_limit=task["limit"])
-    sides: dict[str, Callable[[], float]] = {"einbound": lambda: cpu_seconds(lambda: plan(*arrays))}
+    contest = alternate.Contest.of(task)
+    arrays = contest.arrays
+    sides: dict[str, Callable[[], float]] = {"einbound": contest.seconds}
     facts: dict[str, Any] = {}
-    by_hand = one_loop(network, arrays, task["limit"])
+    by_hand = one_loop(contest.network, arrays, task["limit"])
     if by_hand is not None:
         sides["one loop"] = lambda: cpu_seconds(lambda: by_hand(*arrays))
         facts["one loop"] = [planner_limits.loop_text(loop) for loop in by_hand.loops]
-        facts["relative_error"] = largest_difference(plan(*arrays), by_hand(*arrays))
-    if task["choice"]:
-        choice = tuple(Candidate(**one["candidate"]) for one in task["choice"])
-        peer = alternate.fastest(network, arrays, choice)
-        sides["cotengra"] = peer.seconds
-        facts["cotengra"] = peer.facts()
+        facts["relative_error"] = largest_difference(contest.plan(*arrays), by_hand(*arrays))
+    if contest.peer is not None:
+        sides["cotengra"] = contest.peer.seconds
+        facts["cotengra"] = contest.peer.facts()
     return {**facts, "seconds": alternate.rounds(sides, ROUNDS_SECONDS)}
 
 
