@@ -35,7 +35,7 @@ _STEPS = (1.0, 1.02, 1.1, 1.2, 1.35, 1.52, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 1
 _QUICK_AFTER = 300
 
 #: States that the search for a plan of nearly the fewest multiply-adds may take.
-_AT_ONCE = 1000
+_AT_ONCE = 500
 _QUICK_FROM = 2.0
 
 #: Loops around a production in quick searches, and labels kept of each state.
