@@ -296,15 +296,14 @@ def test_two_cores_share_row_blocks_and_wait_for_the_last() -> None:
 def test_a_larger_store_never_moves_more(
     loops: list[tuple[str, int]], capacity: int, more: int
 ) -> None:
-    block, widths = Block(3, 4, 5), Widths(8, 4, 8)
-    assert moved_bytes(block, loops, widths, capacity + more) <= moved_bytes(
-        block, loops, widths, capacity
-    )
+    whole, block, widths = Block(30, 40, 50), Block(3, 4, 5), Widths(8, 4, 8)
+    less = moved_bytes(whole, block, loops, widths, capacity + more)
+    assert less <= moved_bytes(whole, block, loops, widths, capacity)
 
 
 def test_a_store_for_everything_moves_each_number_once() -> None:
     loops = [("n", 2), ("k", 3), ("m", 5)]
-    moved = moved_bytes(Block(4, 4, 4), loops, Widths(8, 8, 8), 10**9)
+    moved = moved_bytes(Block(20, 8, 12), Block(4, 4, 4), loops, Widths(8, 8, 8), 10**9)
     assert moved == 8 * (20 * 12 + 12 * 8 + 2 * 20 * 8)
 
 

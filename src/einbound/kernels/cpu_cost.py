@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from einbound.kernels.blocking import ports_of
-from einbound.kernels.commitment import Commitment
+from einbound.kernels.commitment import Commitment, Span
 from einbound.kernels.decisions import PipelineKind
 from einbound.kernels.estimate import Cost, Transfer
 from einbound.kernels.microkernel import (
     UPDATE_CYCLES,
     Ports,
     block_cycles,
-    least_block_cycles,
 )
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.register_tile import MicroKernel, own_tile
@@ -40,14 +39,32 @@ DISPATCH_SECONDS = 40e-6
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Blocks of a nest and how many there are along each axis; the last may be a partial one."""
+    """Blocks of a nest, or the spans that they are still chosen from.
 
-    bm: int
+    Attributes:
+        bm: Rows of a block.
+        bn: Columns of a block.
+        bk: Depth of a block.
+        n_m: Blocks along the rows, at the largest.
+        n_n: Blocks along the columns.
+        n_k: Blocks along the depth, at the largest, in all outer contracted loops.
+        rows: Rows of all blocks, padding included where their size is known.
+        depth: The same of the depth.
+    """
+
+    bm: Span
     bn: int
-    bk: int
+    bk: Span
     n_m: int
     n_n: int
     n_k: int
+    rows: int
+    depth: int
+
+    @property
+    def is_one(self) -> bool:
+        """Whether no size is left to choose."""
+        return self.bm.is_one and self.bk.is_one
 
 
 def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitment) -> Cost | None:
@@ -58,7 +75,7 @@ def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitme
         return None
     blocks = _blocks(problem, committed)
     committed = _with_tile(problem, limits, committed, blocks)
-    workers = _workers(limits, committed, blocks)
+    workers = _workers(problem, limits, committed, blocks)
     compute = _compute_cycles(problem, limits.lanes(number), ports, committed, blocks)
     packing = _packing_cycles(problem, limits.lanes(number), committed, blocks)
     per_worker = 1 / (workers * limits.clock_hz)
@@ -79,16 +96,24 @@ def compute_precision(problem: MatmulProblem) -> Precision:
 
 
 def _blocks(problem: MatmulProblem, committed: Commitment) -> Blocks | None:
-    """The blocks, once they are committed to."""
-    if committed.bm is None or committed.bn is None or committed.bk is None:
+    """The blocks as far as they are committed to; None before their width is."""
+    if committed.bn is None or committed.pipeline is None:
         return None
-    if not (committed.bm.is_one and committed.bk.is_one):
-        return None
-    bm, bn, bk = committed.bm.hi or problem.m, committed.bn or problem.n, committed.bk.hi
-    bk = bk or problem.k
-    outer = prod(problem.outer_k)
-    n_m, n_n, n_k = -(-problem.m // bm), -(-problem.n // bn), -(-problem.k // bk)
-    return Blocks(bm, bn, bk, n_m, n_n, n_k * outer)
+    bm = _span(committed.bm, problem.m)
+    bk = _span(committed.bk, problem.k)
+    bn, outer = committed.bn or problem.n, prod(problem.outer_k)
+    n_m, n_n, n_k = -(-problem.m // bm.hi), -(-problem.n // bn), -(-problem.k // bk.hi)
+    is_padded = _is_padded(committed)
+    rows = n_m * bm.lo if is_padded and bm.is_one else problem.m
+    depth = n_k * bk.lo if is_padded and bk.is_one else problem.k
+    return Blocks(bm, bn, bk, n_m, n_n, n_k * outer, rows, depth * outer)
+
+
+def _span(committed: Span | None, extent: int) -> Span:
+    """The span of an axis; (0, 0) is all of it."""
+    if committed is None:
+        return Span(1, extent)
+    return committed if committed.hi else Span(extent, extent)
 
 
 def _with_tile(
@@ -97,8 +122,10 @@ def _with_tile(
     """The same, with the model's own tile in the place of "auto"."""
     if committed.tile is None or not committed.tile.is_auto or blocks is None:
         return committed
+    if not blocks.is_one:
+        return replace(committed, tile=None)
     element = compute_precision(problem).n_bytes
-    kernel = MicroKernel(limits.simd_vector_bytes, element, blocks.bm, blocks.bn)
+    kernel = MicroKernel(limits.simd_vector_bytes, element, blocks.bm.lo, blocks.bn)
     return replace(committed, tile=own_tile(kernel))
 
 
@@ -110,24 +137,25 @@ def _is_padded(committed: Commitment) -> bool:
 def _flops(problem: MatmulProblem, committed: Commitment, blocks: Blocks | None) -> int:
     if blocks is None or not _is_padded(committed):
         return 2 * problem.macs
-    rows, columns = blocks.n_m * blocks.bm, blocks.n_n * blocks.bn
-    return 2 * problem.n_batch * rows * columns * blocks.n_k * blocks.bk
+    return 2 * problem.n_batch * blocks.rows * blocks.n_n * blocks.bn * blocks.depth
 
 
 # Threads ----------------------------------------------------------------------------------------
 
 
-def _workers(limits: HardwareLimits, committed: Commitment, blocks: Blocks | None) -> int:
+def _workers(
+    problem: MatmulProblem, limits: HardwareLimits, committed: Commitment, blocks: Blocks | None
+) -> int:
     """Cores at work; all of them while that is open."""
     cores = limits.n_cores or 1
     if committed.grid is False or committed.pipeline is PipelineKind.BLOCKTILE:
         return 1
-    return cores if blocks is None else min(cores, blocks.n_m)
+    return cores if blocks is None else min(cores, -(-problem.m // blocks.bm.lo))
 
 
 def _imbalance(committed: Commitment, blocks: Blocks | None, workers: int) -> float:
     """How much longer the busiest worker computes than all of them on average."""
-    if blocks is None or not committed.grid:
+    if blocks is None or not committed.grid or not blocks.bm.is_one:
         return 1.0
     return -(-blocks.n_m // workers) * workers / blocks.n_m
 
@@ -152,26 +180,16 @@ def _compute_cycles(
     if committed.pipeline is PipelineKind.BLOCKTILE:
         return _updates(problem, lanes, blocks) * STORE_CYCLES
     if blocks is None:
-        return _open_cycles(problem, lanes, ports, committed)
+        return problem.macs / (lanes * ports.fma_per_cycle)
     tile = committed.tile
     if tile is None or tile.is_auto:
-        one = least_block_cycles(blocks.bm, -(-blocks.bn // lanes), blocks.bk, ports)
-    else:
-        rm, rn, tile_lanes = tile.sizes
-        vectors = -(-blocks.bn // tile_lanes)
-        one = block_cycles(blocks.bm, vectors, blocks.bk, (rm, rn), ports)
+        # Results are read and written once a block of the depth, whatever the tile.
+        vectors = problem.n_batch * blocks.rows * blocks.n_n * -(-blocks.bn // lanes)
+        return vectors * (blocks.depth / ports.fma_per_cycle + blocks.n_k * UPDATE_CYCLES)
+    rm, rn, tile_lanes = tile.sizes
+    vectors = -(-blocks.bn // tile_lanes)
+    one = block_cycles(blocks.bm.lo, vectors, blocks.bk.lo, (rm, rn), ports)
     return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
-
-
-def _open_cycles(problem: MatmulProblem, lanes: int, ports: Ports, committed: Commitment) -> float:
-    """Cycles while blocks are open: results are read and written once a block of the depth."""
-    cycles = problem.macs / (lanes * ports.fma_per_cycle)
-    if committed.pipeline is None:
-        return cycles
-    depth = committed.bk.hi if committed.bk is not None else problem.k
-    n_k = -(-problem.k // (depth or problem.k)) * prod(problem.outer_k)
-    vectors = problem.n_batch * problem.m * problem.n / lanes
-    return cycles + vectors * n_k * UPDATE_CYCLES
 
 
 def _updates(problem: MatmulProblem, lanes: int, blocks: Blocks | None) -> float:
@@ -191,7 +209,7 @@ def _packing_cycles(
     if not committed.packed or committed.hoist is None:
         return 0.0
     depth = problem.k * prod(problem.outer_k) * problem.n_batch
-    a_passes, b_passes = _passes(problem, committed, blocks)
+    a_passes, b_passes = _passes(committed, blocks)
     keeps_layout = committed.pipeline is PipelineKind.BLOCKTILE
     total = 0.0
     if _is_packed("A", problem, committed):
@@ -211,12 +229,10 @@ def _is_packed(operand: str, problem: MatmulProblem, committed: Commitment) -> b
     return not in_place
 
 
-def _passes(
-    problem: MatmulProblem, committed: Commitment, blocks: Blocks | None
-) -> tuple[int, int]:
+def _passes(committed: Commitment, blocks: Blocks | None) -> tuple[int, int]:
     """How often A and B are packed: anew for every block of the loops outside."""
     if blocks is None:
-        return -(-problem.n // (committed.bn or problem.n)), 1
+        return 1, 1
     is_inside = committed.pack_rest or committed.pipeline is PipelineKind.BLOCKTILE
     return blocks.n_n, blocks.n_m if is_inside else 1
 
@@ -241,7 +257,7 @@ def _transfers(
     widths = Widths(problem.a_dtype.n_bytes, problem.b_dtype.n_bytes, problem.out_dtype.n_bytes)
     crossings = []
     for number, level in enumerate(limits.levels):
-        n_bytes = problem.n_batch * moved_bytes(block, loops, widths, level.bytes)
+        n_bytes = problem.n_batch * moved_bytes(_whole(problem), block, loops, widths, level.bytes)
         if number + 1 < len(limits.levels):
             rate = limits.levels[number + 1].bytes_per_second * workers
         else:
@@ -252,19 +268,23 @@ def _transfers(
     return tuple(crossings)
 
 
+def _whole(problem: MatmulProblem) -> Block:
+    return Block(problem.m, problem.n, problem.k * prod(problem.outer_k))
+
+
 def _nest(
     problem: MatmulProblem, lanes: int, committed: Commitment, blocks: Blocks | None
 ) -> tuple[Block, Sequence[tuple[str, int]]]:
     """The loops around the innermost statement, as far as they are committed to."""
     if blocks is None:
-        return Block(problem.m, problem.n, problem.k * prod(problem.outer_k)), []
+        return _whole(problem), []
     around, tile = _around(committed, blocks), committed.tile
     bm, bn, bk = (
         min(size, extent)
         for size, extent in (
-            (blocks.bm, problem.m),
+            (blocks.bm.lo, problem.m),
             (blocks.bn, problem.n),
-            (blocks.bk, problem.k),
+            (blocks.bk.lo, problem.k),
         )
     )
     if committed.pipeline is PipelineKind.BLOCKTILE:

@@ -122,7 +122,8 @@ def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitme
 def _open_cost(problem: MatmulProblem, limits: HardwareLimits, rate: float) -> Cost:
     """What every geometry costs: each multiply-add once, each number moved once."""
     depth = problem.k * prod(problem.outer_k)
-    once = moved_bytes(Block(problem.m, problem.n, depth), [], _widths(problem), 0)
+    whole = Block(problem.m, problem.n, depth)
+    once = moved_bytes(whole, whole, [], _widths(problem), 0)
     memory = problem.n_batch * once
     bandwidth = limits.peak_memory_bandwidth
     moved = (Transfer("memory", memory, memory / bandwidth),) if bandwidth else ()
@@ -317,11 +318,10 @@ def _conflicts(committed: Commitment, row: Span | int, n_bytes: int) -> int:
 def _memory_bytes(problem: MatmulProblem, grid: Grid, resident: int | None, capacity: int) -> int:
     """Bytes from main memory when workgroups run row by row, a wave of `resident` at a time."""
     depth = problem.k * prod(problem.outer_k)
+    whole = block = Block(problem.m, problem.n, depth)
     loops: list[tuple[str, int]] = []
-    if resident is None:
-        block = Block(problem.m, problem.n, depth)
-    else:
+    if resident is not None:
         together = max(1, min(resident // grid.n_n, grid.n_m))
         block = Block(min(problem.m, together * grid.bm.lo), min(problem.n, grid.bn), depth)
         loops = [("m", -(-grid.n_m // together)), ("n", grid.n_n)]
-    return problem.n_batch * moved_bytes(block, loops, _widths(problem), capacity)
+    return problem.n_batch * moved_bytes(whole, block, loops, _widths(problem), capacity)

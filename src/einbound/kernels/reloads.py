@@ -37,7 +37,7 @@ class Widths:
 
 
 def moved_bytes(
-    block: Block, loops: Sequence[tuple[str, int]], widths: Widths, capacity: int
+    whole: Block, block: Block, loops: Sequence[tuple[str, int]], widths: Widths, capacity: int
 ) -> int:
     """Bytes of A and B read, and of C read and written, through a store of `capacity` bytes.
 
@@ -47,7 +47,9 @@ def moved_bytes(
     Multiplication", ACM TOMS 34(3), 2008.
 
     Args:
-        block: What the innermost statement works on.
+        whole: All of the product: what is moved at least.
+        block: What the innermost statement works on; a smaller one, or fewer trips, give a lower
+            bound.
         loops: Axis ("m", "n" or "k") and trips of each loop around it, outermost first.
         widths: Bytes of the numbers.
         capacity: Bytes of the store.
@@ -56,22 +58,25 @@ def moved_bytes(
         Bytes; fewer for a larger store.
 
     Example:
-        >>> block, widths = Block(4, 4, 4), Widths(8, 8, 8)
-        >>> [moved_bytes(block, [("m", 2), ("n", 2)], widths, size) for size in (0, 10**6)]
+        >>> whole, block, widths = Block(8, 8, 4), Block(4, 4, 4), Widths(8, 8, 8)
+        >>> [moved_bytes(whole, block, [("m", 2), ("n", 2)], widths, n) for n in (0, 10**6)]
         [2048, 1536]
     """
-    moved = {
-        "A": block.m * block.k * widths.a,
-        "B": block.k * block.n * widths.b,
-        "C": block.m * block.n * widths.c,
-    }
-    touched = dict(moved)
+    moved, touched = _bytes(whole, widths), _bytes(block, widths)
     for axis, trips in reversed(loops):
         fits = sum(touched.values()) <= capacity
         for operand, axes in _AXES.items():
             if axis in axes:
                 touched[operand] *= trips
-                moved[operand] *= trips
             elif not fits:
                 moved[operand] *= trips
     return moved["A"] + moved["B"] + 2 * moved["C"]
+
+
+def _bytes(part: Block, widths: Widths) -> dict[str, int]:
+    """Bytes of each operand in a part of the product."""
+    return {
+        "A": part.m * part.k * widths.a,
+        "B": part.k * part.n * widths.b,
+        "C": part.m * part.n * widths.c,
+    }
