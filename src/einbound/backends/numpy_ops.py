@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from einbound.backends.access import see
 from einbound.backends.numpy_ import Kernel
-from einbound.backends.reads import Call, Workspace, call_here, fill
+from einbound.backends.reads import Call, Window, Workspace, call_here, fill
 from einbound.backends.sizes import CallKey
 from einbound.expr.network import Access
 from einbound.schedule.cells import Cell, Place
@@ -51,6 +51,7 @@ class NumpyOps:
         "kernels",
         "make_room",
         "result",
+        "spans",
         "take",
         "work",
         "workspace",
@@ -77,10 +78,12 @@ class NumpyOps:
         self.intakes: Mapping[int, Intake] = {}
         self.workspace: Workspace | None = None
         self.call: Call = call_here
+        #: Where the trips of a loop start and stop, while they are made.
+        self.spans: Callable[[Loop], Iterator[tuple[int, int]]] = Loop.spans
 
     def trips(self, loop: Loop) -> Iterator[tuple[int, int]]:
         """Every trip."""
-        return loop.spans()
+        return self.spans(loop)
 
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> Array:
         """An array on a buffer of exactly its bytes."""
@@ -97,9 +100,13 @@ class NumpyOps:
         self.buffers[cell.number] = buffer
         return np.ndarray(shape, work, buffer)
 
-    def see(self, what: See, cell: Cell, source: Array) -> Array:
-        """A view."""
-        return see(source, Access(what.axes)) if what.axes else source
+    def see(self, what: See, cell: Cell, source: Any) -> Any:
+        """A view, or a window under other indices."""
+        if not what.axes:
+            return source
+        if isinstance(source, Window):
+            return source.seen(Access(what.axes))
+        return see(source, Access(what.axes))
 
     def slice(self, source: Array, axis: int, start: int, stop: int) -> Array:
         """A basic slice."""

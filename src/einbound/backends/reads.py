@@ -75,6 +75,13 @@ class Window:
                 spans[i] = (start + cut.start, min(start + cut.stop, stop))
         return Window(self.source, self.number, self.access, self.look, tuple(spans))
 
+    def seen(self, access: Access) -> Window:
+        """The same part under other indices, each of which runs over some of its own."""
+        spans = tuple(self.spans[run[0]] for run in access.axes)
+        axes = tuple(tuple(k for n in run for k in self.access.axes[n]) for run in access.axes)
+        whole = Access(axes, self.access.dropped)
+        return Window(self.source, self.number, whole, self.look, spans)
+
     def block(self, spans: Spans, call: Call) -> Array:
         """What `read` returns for a part of this part, with one axis per index.
 

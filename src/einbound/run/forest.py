@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,15 +14,19 @@ from numpy.typing import NDArray
 
 from einbound.backends.numpy_ import Kernel
 from einbound.backends.numpy_ops import NumpyOps
+from einbound.backends.reads import Call, Window, call_here
 from einbound.backends.sizes import CallKey, Metered
 from einbound.forest.blocks import ForestPlan
 from einbound.forest.lower import Lowered, lower_forest
 from einbound.run.allocator import Allocator
 from einbound.run.executable import compiled_ways, quiet
+from einbound.run.guards import Guard, Guards, summing_loops
 from einbound.run.meter import meter
 from einbound.run.walk import Progress, walk
 from einbound.schedule.cells import Cell, Place
+from einbound.schedule.instructions import Read, Schedule, See, flat
 from einbound.schedule.validate import validate
+from einbound.step.reading import Intake
 from einbound.step.view import View
 
 Array = NDArray[Any]
@@ -37,6 +43,7 @@ class ForestExecutable:
         lowered: The valid schedule, and what its numbers mean.
         results: The layout of each result, by its cell.
         metered: What a run takes.
+        intakes: How leaves that are not in memory are read, by the cell that is written.
     """
 
     plan: ForestPlan
@@ -45,6 +52,7 @@ class ForestExecutable:
     lowered: Lowered
     results: Mapping[int, View]
     metered: Metered
+    intakes: Mapping[int, Intake] = field(default_factory=dict)
 
     @cached_property
     def kernels(self) -> Mapping[CallKey, Kernel]:
@@ -57,16 +65,32 @@ class ForestExecutable:
         ways = self.metered.ways
         return {key: way.hidden_bytes for key, way in ways.items() if way.hidden_bytes}
 
-    def run(self, leaves: Sequence[Array], progress: Progress | None = None) -> tuple[Array, ...]:
+    def run(
+        self,
+        leaves: Sequence[Array | Window],
+        progress: Progress | None = None,
+        guard: Guard | None = None,
+    ) -> tuple[Array, ...]:
         """The targets in order, then the other kept values.
 
         Args:
-            leaves: One array per leaf, of exactly the layouts that it was compiled for.
+            leaves: One array per leaf, of exactly the layouts that it was compiled for; windows
+                into those that are not in memory.
             progress: Called with (trips done, trips in all) of the outermost loops.
+            guard: Makes a scope around each loop that adds up, from its number of trips.
         """
-        return quiet().copy().run(self._walk, leaves, progress)
+        guards = None if guard is None else Guards(guard, summing_loops(self.lowered.schedule))
+        call = contextvars.copy_context().run if self.intakes else call_here
+        with nullcontext() if guards is None else guards:
+            return quiet().copy().run(self._walk, leaves, progress, guards, call)
 
-    def _walk(self, leaves: Sequence[Array], progress: Progress | None) -> tuple[Array, ...]:
+    def _walk(
+        self,
+        leaves: Sequence[Array | Window],
+        progress: Progress | None,
+        guards: Guards | None,
+        call: Call,
+    ) -> tuple[Array, ...]:
         allocator = Allocator(self.metered.workspace_bytes)
         made_bytes = 0
 
@@ -80,7 +104,16 @@ class ForestExecutable:
         ops = NumpyOps(self.kernels, self.work, allocator.take, allocator.give, make)
         if self.hidden:
             ops.hidden, ops.make_room = self.hidden, allocator.make_room
-        return walk(self.lowered.schedule, ops, leaves, progress)
+        if guards is not None:
+            ops.spans = guards.spans
+        if self.intakes:
+            ops.intakes, ops.workspace, ops.call = self.intakes, allocator, call
+        try:
+            return walk(self.lowered.schedule, ops, leaves, progress)
+        except BaseException:
+            # A caller may keep the error, and with its frames the arena.
+            allocator.abandon()
+            raise
 
 
 def compile_forest(
@@ -107,5 +140,31 @@ def compile_forest(
         View(cell.indices, leaf.extents, leaf.strides, leaf.dtype, leaf.aligned)
         for cell, leaf in zip(schedule.cells, leaves, strict=False)
     )
-    metered = meter(schedule, operands, results, work, buffer_bytes, False)
-    return ForestExecutable(plan, tuple(leaves), work, lowered, results, metered)
+    intakes = _intakes(schedule, operands, work, buffer_bytes)
+    metered = meter(schedule, operands, results, work, buffer_bytes, False, intakes=intakes)
+    return ForestExecutable(plan, tuple(leaves), work, lowered, results, metered, intakes)
+
+
+def _intakes(
+    schedule: Schedule, leaves: Sequence[View], work: np.dtype, buffer_bytes: int
+) -> dict[int, Intake]:
+    """How leaves that are not in memory are read: in blocks like a step's buffers."""
+    cells = schedule.cells
+    axes = {each.cell: each.axes for each in flat(schedule.body) if isinstance(each, See)}
+    intakes = {}
+    for each in flat(schedule.body):
+        if isinstance(each, Read):
+            source = cells[each.source]
+            seen = source
+            while seen.number not in axes and seen.source is not None:
+                seen = cells[seen.source]
+            runs = axes.get(seen.number) or ((0,),) * len(source.indices)
+            intakes[each.into] = Intake(
+                source.value,
+                tuple(len(run) for run in runs),
+                tuple(source.indices.index(i) for i in cells[each.into].indices),
+                leaves[source.value].dtype.itemsize,
+                work.itemsize,
+                buffer_bytes,
+            )
+    return intakes
