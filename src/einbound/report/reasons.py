@@ -129,7 +129,7 @@ def origin_lines(proof: Proof | None) -> list[str]:
 
 _ORIGINS = {
     Origin.GIVEN: "this order was given",
-    Origin.COTENGRA: "this order began as one of cotengra's, which leads to a better plan than our own do",
+    Origin.COTENGRA: "this order began as one of cotengra's; our own led to no better plan",
 }
 
 
