@@ -8,19 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from einbound.kernels.blocking import (
+from einbound.kernels.bounds import model_score, score_bound
+from einbound.kernels.cpu_blocking import (
     balanced,
-    blocktiles_for,
     cached_panels,
-    mma_blocks_for,
     panels_for,
     register_tiles,
     row_blocks,
 )
-from einbound.kernels.bounds import model_score, score_bound
 from einbound.kernels.decisions import CpuPacked, RegisterTile
 from einbound.kernels.default_menu import fitted
 from einbound.kernels.family import family_tree
+from einbound.kernels.gpu_blocking import blocktiles_for, mma_blocks_for
 from einbound.kernels.menu import Menu
 from einbound.kernels.microkernel import Ports, is_spilled
 from einbound.kernels.problem import BLayout, MatmulProblem

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from einbound.kernels.blocking import ports_of
 from einbound.kernels.commitment import Commitment, Span
+from einbound.kernels.cpu_blocking import ports_of
 from einbound.kernels.decisions import PipelineKind
 from einbound.kernels.estimate import Cost, Transfer
 from einbound.kernels.microkernel import (

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from einbound.kernels.blocking import (
-    blocktiles_for,
-    mma_blocks_for,
-    panels_for,
-    register_tiles,
-    row_blocks,
-)
+from einbound.kernels.cpu_blocking import panels_for, register_tiles, row_blocks
 from einbound.kernels.geometry import CpuPacked
+from einbound.kernels.gpu_blocking import blocktiles_for, mma_blocks_for
 from einbound.kernels.menu import Menu
 from einbound.kernels.problem import MatmulProblem
 from einbound.machine.limits import HardwareLimits
