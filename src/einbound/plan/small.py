@@ -194,11 +194,17 @@ class SmallSearch:
             self.bound_macs = max(self.bound_macs, drafts.bound_macs)
             self.exhausted = drafts.exhausted
         self._try(drafts.trees, self.request.limit)
+        is_large = not drafts.exhausted and not self.request.rules.grid.is_fixed
+        if is_large:
+            # Of a class too large for the effort, the widths are better left to refinement.
+            drafts = self.structures.drafts(room, n_states, only_finest=True)
+            self._try(drafts.trees, self.request.limit)
         if self._may_gain(drafts):
             for most_bytes in (self.request.itemsize, LEAST_BUFFER_BYTES):
-                self._descend(room, n_states // _DESCENT_SHARE, most_bytes)
+                share = n_states // _DESCENT_SHARE
+                self._descend(room, share, most_bytes, only_finest=is_large)
 
-    def _descend(self, room: Room, n_states: int, most_bytes: int) -> None:
+    def _descend(self, room: Room, n_states: int, most_bytes: int, *, only_finest: bool) -> None:
         """Tries structures of ever lower peaks, until none may be better than the best plan.
 
         What they take besides is known to the meter only, so the best one may not fit where the
@@ -207,8 +213,9 @@ class SmallSearch:
         for number in range(_N_LOWER):
             if self.is_settled or self._is_cut():
                 return
-            drafts = self.structures.drafts(room, n_states, most_bytes)
-            if number == 0 and most_bytes <= self.request.itemsize and len(self._rooms()) == 1:
+            drafts = self.structures.drafts(room, n_states, most_bytes, only_finest=only_finest)
+            is_bound = number == 0 and most_bytes <= self.request.itemsize and not only_finest
+            if is_bound and len(self._rooms()) == 1:
                 self.bound_macs = max(self.bound_macs, drafts.bound_macs)
             if not self._may_gain(drafts):
                 return

@@ -222,15 +222,19 @@ class Structures:
         finally:
             search.problem.chains.dissolve()
 
-    def drafts(self, room: Room, n_states: int, most_bytes: int = 0) -> Drafts:
+    def drafts(
+        self, room: Room, n_states: int, most_bytes: int = 0, *, only_finest: bool = False
+    ) -> Drafts:
         """The structures of the class with the fewest multiply-adds within a room.
 
         Args:
             room: Bytes to keep to.
             n_states: States to explore at most.
             most_bytes: What a contribution takes at most; 0: nothing is counted.
+            only_finest: Leave out all loops but the finest ones: a class that is soon searched.
         """
-        cuts = self.request.rules.grid.options(self.widths or (1,))
+        widths = (max(self.request.network.extents),) if only_finest else self.widths
+        cuts = self.request.rules.grid.options(widths or (1,))
         toll = self._toll(by_time=False)
         problem = self._problem(cuts, room.with_result, toll, most_bytes)
         found: list[Tree] = []
