@@ -313,6 +313,18 @@ def test_a_processor_that_is_not_known_has_no_coverage() -> None:
     assert cost(replace(spec, gpu=True), square(64), HardwareLimits()) is None
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_complex_numbers_have_no_coverage(target: str) -> None:
+    number = Precision.COMPLEX64
+    problem = MatmulProblem(m=64, n=64, k=64, a_dtype=number, b_dtype=number, out_dtype=number)
+    limits = TARGETS[target]
+    assert least_cost((), problem, limits) is None
+    score = model_score(problem, limits)
+    found = leaves(family_tree(problem, limits, Menu.default(limits)))
+    assert found
+    assert {score(spec) for spec in found} == {None}
+
+
 # GPU --------------------------------------------------------------------------------------------
 
 

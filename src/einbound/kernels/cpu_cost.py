@@ -71,7 +71,9 @@ def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitme
     """The least seconds of all kernels that a commitment leaves; None: no coverage."""
     ports = ports_of(limits)
     number = compute_precision(problem)
-    if ports is None or limits.lanes(number) < 2 or limits.clock_hz is None or not limits.levels:
+    if ports is None or limits.clock_hz is None or not limits.levels:
+        return None
+    if limits.lanes(number) < 2 or number.real is not number:
         return None
     blocks = _blocks(problem, committed)
     committed = _with_tile(problem, limits, committed, blocks)
