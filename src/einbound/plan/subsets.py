@@ -123,7 +123,7 @@ def best_orders(terms: Terms, n_best: int, slack: int) -> tuple[Ranked, ...]:
     fewest_macs = table.macs[full]
     assert fewest_macs is not None, "all subsets were admitted"
     limit = slack * max(fewest_macs, 1)
-    rest = _rest(table, terms, limit)
+    rest = fewest_outside(table, terms, limit)
     ranked: list[tuple[Ranked, ...]] = [()] * (1 << n)
     for k in range(n):
         ranked[1 << k] = (Ranked(0, 0, k),)
@@ -178,8 +178,14 @@ def _best_split(
     return best, split
 
 
-def _rest(table: Table, terms: Terms, limit: int) -> list[int | None]:
-    """Fewest multiply-adds of everything else, given that a subset is made; None above `limit`."""
+def fewest_outside(table: Table, terms: Terms, limit: int | None = None) -> list[int | None]:
+    """The fewest multiply-adds of everything else, given that a subset is made.
+
+    Args:
+        table: All subsets of `terms`, unconnected ones too.
+        terms: What is multiplied.
+        limit: Where making the subset and everything else takes more, there is None.
+    """
     size = len(table.macs)
     rest: list[int | None] = [None] * size
     rest[size - 1] = 0
@@ -192,7 +198,7 @@ def _rest(table: Table, terms: Terms, limit: int) -> list[int | None]:
             assert a is not None, "all subsets were admitted"
             assert b is not None, "all subsets were admitted"
             base = outside + terms.sizes[table.carried[left] | table.carried[right]]
-            if base + a + b > limit:
+            if limit is not None and base + a + b > limit:
                 continue
             for half, other in ((left, b), (right, a)):
                 known = rest[half]
