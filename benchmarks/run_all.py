@@ -21,6 +21,7 @@ SCRIPTS = (
     "peer_orders",
     "exactness",
     "planner",
+    "space",
 )
 #: File with the exit status of each script's last run.
 STATES = "states"

@@ -280,7 +280,7 @@ def table(data: dict[str, Any]) -> str:
         for row in sorted(shown, key=lambda row: -row["measured"])
     ]  # fmt: skip
     share = f"{spearman(measured, predicted):.2f}"
-    return f"""# Table 8: the space of kernels
+    return f"""# Table 9: the space of kernels
 
 {machine.line(data["machine"])}
 
