@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from einbound.expr.equation_declarations import Said
 from einbound.expr.equation_fault import fault, line_of
 from einbound.expr.equation_rules import checked
 from einbound.expr.equation_spaces import spaces_of
 from einbound.expr.equation_sums import aligned
-from einbound.expr.equation_text import Line, Said, statements
+from einbound.expr.equation_text import Line, statements
 from einbound.expr.equations import Access, Declared, Equation, System, unread
 
 
@@ -38,13 +39,13 @@ def read_system(
     made = {each.target.name for each in equations}
     asked = [each for each in said.said if each.word == "target"]
     for each in asked:
-        if each.name.name not in made:
+        if each.name not in made:
             raise fault(
-                f"target {each.name.name!r} is made by no equation; expected a target of one",
+                f"target {each.name!r} is made by no equation; expected a target of one",
                 text,
-                each.name.span,
+                each.span,
             )
-    targets = {*unread(equations), *(each.name.name for each in asked)}
+    targets = {*unread(equations), *(each.name for each in asked)}
     system = System(
         equations,
         tuple(each.target.name for each in equations if each.target.name in targets),
@@ -61,7 +62,7 @@ def _equations(lines: Iterable[Line], text: str) -> tuple[Equation, ...]:
     for line in lines:
         target = line.target
         begun = made.pop(target.name, None)
-        if begun is None or line.sign == "=":
+        if begun is None or line.sets:
             if begun is not None:
                 raise fault(
                     f"{target} is made twice, on line {begun.line} too; expected one '=' for each "
@@ -98,8 +99,8 @@ def _declared(said: Iterable[Said], text: str) -> tuple[Declared, ...]:
     """What is said of each tensor, in the order of the names."""
     known: dict[str, Declared] = {}
     for each in said:
-        name = each.name.name
-        before = known.get(name, Declared(name, span=each.name.span))
+        name = each.name
+        before = known.get(name, Declared(name, span=each.span))
         if each.word == "volatile":
             known[name] = replace(before, is_volatile=True)
             continue
@@ -108,7 +109,7 @@ def _declared(said: Iterable[Said], text: str) -> tuple[Declared, ...]:
             raise fault(
                 f"{name!r} is both {before.access.value} and {access.value}; expected one of these",
                 text,
-                each.name.span,
+                each.span,
                 before.span,
             )
         known[name] = replace(before, access=access)

@@ -64,9 +64,11 @@ def _term(term: Term, *, is_first: bool) -> str:
 
 
 def _signed(number: Coefficient) -> tuple[str, str]:
-    """Sign and size of a coefficient; a complex one stands in parentheses."""
+    """Sign and size of a coefficient; one with two parts stands in parentheses."""
     if isinstance(number, complex):
         sign = "-" if number.imag < 0 else "+"
+        if number.real == 0:
+            return sign, f"{abs(number.imag)!r}j"
         return "+", f"({number.real!r} {sign} {abs(number.imag)!r}j)"
     size = abs(number)
     text = str(size) if isinstance(size, Fraction) else repr(size)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, count, permutations
-from math import isfinite
+from math import comb, factorial, isfinite
 from numbers import Complex, Rational, Real
 from typing import Any, TypeAlias
 
@@ -74,15 +74,18 @@ def gathered(what: Sum) -> Sum:
         return what
     total: Coefficient = Fraction(0)
     for each in numbers:
-        total = number(total + each) or Fraction(0)
+        total = _finite(number(total + each))
     return (Term(total, ()), *(term for term in what if term.factors))
 
 
 def _product(left: Coefficient, right: Coefficient) -> Coefficient:
-    made = number(left * right)
-    if made is None:
-        raise OverflowError(f"{left} times {right} is not finite")
-    return made
+    return _finite(number(left * right))
+
+
+def _finite(value: Coefficient | None) -> Coefficient:
+    if value is None:
+        raise OverflowError("a coefficient is not finite")
+    return value
 
 
 def renamed(term: Term, names: Mapping[str, str]) -> Term:
@@ -134,6 +137,13 @@ class Permutation:
     groups: tuple[tuple[str, ...], ...]
     first: int | None = None
     antisymmetric: bool = True
+
+    @property
+    def n_terms(self) -> int:
+        """Terms that it makes of one."""
+        if self.first is None:
+            return factorial(len(self.groups))
+        return comb(len(self.groups), self.first)
 
     def __call__(self, what: Sum) -> Sum:
         """What the operator makes of a sum."""
