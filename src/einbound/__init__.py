@@ -16,11 +16,14 @@ from einbound.errors import (
     EinboundError,
     EquationsError,
     ExpressionError,
+    KernelError,
+    MachineError,
     MemoryRiskWarning,
     PathError,
     PlanError,
     PolicyError,
     ScheduleError,
+    SpaceError,
 )
 from einbound.expr.index import Index, Operand
 from einbound.expr.source import Source
@@ -54,7 +57,9 @@ __all__ = [
     "EquationsError",
     "ExpressionError",
     "Index",
+    "KernelError",
     "Loop",
+    "MachineError",
     "MemoryRiskWarning",
     "Objective",
     "Operand",
@@ -67,6 +72,7 @@ __all__ = [
     "Role",
     "ScheduleError",
     "Source",
+    "SpaceError",
     "__version__",
     "budget_curve",
     "einsum",
