@@ -1,0 +1,240 @@
+"""From a forest and its limits to plans that fit: planner, search of trees, and meter wired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from einbound.api.limits import Limits
+from einbound.expr.index import Index, Operand
+from einbound.expr.network import Network
+from einbound.forest.blocks import ForestPlan
+from einbound.forest.forest import Forest, Kind, Production
+from einbound.forest.planner import Planned, plan_forest
+from einbound.forest.tools import Grown, Tools
+from einbound.plan.effort import Effort
+from einbound.plan.gate import settled
+from einbound.plan.grid import Grid
+from einbound.plan.ledger import Metered
+from einbound.plan.order import N_EXACT, greedy_orders, optimal_orders
+from einbound.plan.policy import BatchPolicy, BatchScheduler
+from einbound.plan.price import Limit
+from einbound.plan.rules import Rules
+from einbound.plan.search import search
+from einbound.plan.tree import Tree
+from einbound.run.executable import Job, compile_tree
+from einbound.run.forest import ForestExecutable, compile_forest
+from einbound.step.pricing import DEFAULT_BUFFER_BYTES
+from einbound.step.view import View
+
+#: Bounds of buffers to choose from; the last is the least that is tried anywhere.
+BUFFERS = tuple(
+    DEFAULT_BUFFER_BYTES >> n for n in range(0, 32, 2) if DEFAULT_BUFFER_BYTES >> n > 64
+)
+_LEAST_BUFFER = 64
+#: A forest asks for many trees, so each is searched less hard than a single plan.
+EFFORT = Effort(states=2000)
+
+
+@dataclass
+class Workshop:
+    """Plans of single productions and readings of whole forests, each made once.
+
+    Attributes:
+        views: The layout of each leaf, by name; kept values are contiguous.
+        work: Element type of values.
+        policy: A batch policy, or None.
+        edges: Tile boundaries of an index by its label; missing: none.
+    """
+
+    views: Mapping[str, View]
+    work: np.dtype[Any]
+    policy: BatchPolicy | None = None
+    edges: Callable[[Any, int], tuple[int, ...]] = lambda label, extent: ()
+    _grown: dict[Any, list[tuple[int | None, Grown]]] = field(default_factory=dict)
+    _rules: dict[Any, Rules] = field(default_factory=dict)
+    _made: dict[tuple[ForestPlan, int], ForestExecutable] = field(default_factory=dict)
+
+    def tools(self) -> Tools:
+        """What the planner is given."""
+        return Tools(
+            self.grow, self.meter, self.rules, self.work.itemsize, (*BUFFERS, _LEAST_BUFFER)
+        )
+
+    def leaves(self, forest: Forest) -> tuple[View, ...]:
+        """The layouts of the leaves of a forest."""
+        return tuple(
+            self._view(forest, value.number) for value in forest.values if value.kind is Kind.LEAF
+        )
+
+    def meter(self, plan: ForestPlan, buffer_bytes: int) -> Metered:
+        """What a run of a plan takes."""
+        return self.executable(plan, buffer_bytes).metered
+
+    def executable(self, plan: ForestPlan, buffer_bytes: int) -> ForestExecutable:
+        """The plan made ready to run."""
+        return compile_forest(plan, self.leaves(plan.forest), self.work, buffer_bytes)
+
+    def rules(self, forest: Forest, production: Production) -> Rules:
+        """What the policy says about a production, asked once."""
+        network = production.network
+        changes = frozenset(
+            k for k, value in enumerate(production.operands) if forest.values[value].volatile
+        )
+        key = network, changes
+        if key not in self._rules:
+            self._rules[key] = self._settled(network, changes)
+        return self._rules[key]
+
+    def _settled(self, network: Network, changes: frozenset[int]) -> Rules:
+        edges = [
+            self.edges(label, extent)
+            for label, extent in zip(network.labels, network.extents, strict=True)
+        ]
+        if self.policy is None:
+            return Rules(Grid.with_tiles(network, edges), volatile=changes)
+        indices = [
+            Index(label, extent, tiles or None)
+            for label, extent, tiles in zip(network.labels, network.extents, edges, strict=True)
+        ]
+        operands = [
+            Operand(k, tuple(indices[i] for i in term), self.work)
+            for k, term in enumerate(network.inputs)
+        ]
+        rules = settled(self.policy, network, operands, edges=edges, volatile=changes)
+        # The forest's peak is what a threshold bounds, so that it is part of the room.
+        return replace(rules, threshold_bytes=None)
+
+    def grow(
+        self, forest: Forest, production: Production, network: Network, room: int | None
+    ) -> Grown:
+        """The best plan of a production within a room."""
+        rules = _narrowed(self.rules(forest, production), network)
+        job = self._job(forest, production, network)
+        key = job, rules
+        known = self._grown.setdefault(key, [])
+        for asked, grown in known:
+            # What is best for a larger room and keeps this one is best for this one.
+            keeps = room is None or grown.workspace_bytes <= room
+            is_larger = asked is None or (room is not None and room <= asked)
+            if is_larger and (keeps or not grown.fits):
+                return _named(grown, network)
+        made = _grown(job, rules, room)
+        known.append((room, made))
+        return _named(made, network)
+
+    def _job(self, forest: Forest, production: Production, network: Network) -> Job:
+        operands = tuple(
+            _accessed(self._view(forest, value), network, k)
+            for k, value in enumerate(production.operands)
+        )
+        extents = tuple(network.extents[i] for i in network.output)
+        result = View.contiguous(network.output, extents, self.work)
+        labels = tuple(range(len(network.labels)))
+        return Job(replace(network, labels=labels), operands, result, self.work, result_given=True)
+
+    def _view(self, forest: Forest, value: int) -> View:
+        made = forest.values[value]
+        if made.kind is Kind.LEAF and made.name in self.views:
+            return self.views[made.name]
+        return View.contiguous(tuple(range(len(made.shape))), made.shape, self.work)
+
+
+def _accessed(memory: View, network: Network, k: int) -> View:
+    """The layout of an operand, one axis per index."""
+    strides = tuple(sum(memory.strides[n] for n in run) for run in network.accesses[k].axes)
+    extents = tuple(network.extents[i] for i in network.inputs[k])
+    return View(network.inputs[k], extents, strides, memory.dtype, memory.aligned)
+
+
+def _narrowed(rules: Rules, network: Network) -> Rules:
+    """The rules inside common loops: an index that one of these cuts is not cut again."""
+    modes = tuple(
+        mode if mode.extent == extent else replace(mode, extent=extent, edges=(), admitted=False)
+        for mode, extent in zip(rules.grid.modes, network.extents, strict=True)
+    )
+    return replace(rules, grid=Grid(modes))
+
+
+def _named(grown: Grown, network: Network) -> Grown:
+    return replace(grown, tree=replace(grown.tree, network=network))
+
+
+def _grown(job: Job, rules: Rules, room: int | None) -> Grown:
+    """The best plan of one product within a room."""
+    if room is None or not rules.grid.admitted:
+        return _without_loops(job, room)
+    found = search(
+        job.network,
+        job.work.itemsize,
+        Limit(None, room),
+        lambda tree, buffer_bytes: compile_tree(job, tree, buffer_bytes).metered,
+        rules=rules,
+        effort=EFFORT,
+        default_buffer_bytes=DEFAULT_BUFFER_BYTES,
+    )
+    least = compile_tree(job, found.tree, _LEAST_BUFFER).metered
+    counts = least if least.workspace_bytes < found.metered.workspace_bytes else found.metered
+    return Grown(found.tree, counts.workspace_bytes, counts.macs, found.fits)
+
+
+def _without_loops(job: Job, room: int | None) -> Grown:
+    """The best order of one product as it is: the fewest multiply-adds within a room."""
+    n_operands = len(job.network.inputs)
+    orders = optimal_orders if n_operands <= N_EXACT else greedy_orders
+    plans = []
+    for steps in orders(job.network, 1 if room is None else 8):
+        tree = Tree.plain(job.network, steps)
+        counts = compile_tree(job, tree, _LEAST_BUFFER).metered
+        over = 0 if room is None else max(counts.workspace_bytes - room, 0)
+        plans.append((over, counts.macs, counts.workspace_bytes, tree))
+    over, macs, workspace_bytes, tree = min(plans, key=lambda plan: plan[:3])
+    return Grown(tree, workspace_bytes, macs, over == 0)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A forest planned within its limits and made ready to run.
+
+    Attributes:
+        planned: What was decided.
+        prelude: Makes the values that are kept, in the order of the main half's last leaves; None
+            if there are none.
+        main: Makes the targets from the leaves and the kept values.
+        limit: Bytes beside the leaves.
+    """
+
+    planned: Planned
+    prelude: ForestExecutable | None
+    main: ForestExecutable
+    limit: Limit
+
+
+def ready_forest(
+    forest: Forest,
+    leaves: Sequence[View],
+    work: np.dtype[Any],
+    limits: Limits,
+    *,
+    operand_bytes: int | None = None,
+    policy: BatchPolicy | None = None,
+    scheduler: BatchScheduler | None = None,
+    iterations: int = 1,
+) -> Ready:
+    """A forest planned and compiled."""
+    names = [value.name for value in forest.values if value.kind is Kind.LEAF]
+    shop = Workshop(dict(zip(names, leaves, strict=True)), work, policy)
+    held = sum(leaf.nbytes for leaf in leaves) if operand_bytes is None else operand_bytes
+    limit = limits.budget(held)
+    chosen = scheduler or BatchScheduler(policy.scheduler if policy else BatchScheduler.ORDERED)
+    planned = plan_forest(forest, limit, shop.tools(), scheduler=chosen, iterations=iterations)
+    draft = planned.draft
+    prelude = (
+        None
+        if draft.prelude is None
+        else shop.executable(draft.prelude.plan, draft.prelude.buffer_bytes)
+    )
+    return Ready(planned, prelude, shop.executable(draft.main.plan, draft.main.buffer_bytes), limit)

@@ -1,0 +1,210 @@
+"""Trees and widths for a sequence of parts: each as good as the room that is left there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from einbound.forest.blocks import Block, ForestPlan, Item, Member, Together
+from einbound.forest.forest import Forest, Production
+from einbound.forest.fusion import Part
+from einbound.forest.tools import Grown, Tools
+from einbound.plan.grid import Mode, cut_of
+from einbound.plan.price import Limit
+from einbound.plan.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Furnished:
+    """A block with all trees and widths, as far as is known before it is metered.
+
+    Attributes:
+        block: What runs.
+        over_bytes: Bytes by which it passes its room, at most.
+        macs: Multiply-adds, roughly where trips are uneven.
+    """
+
+    block: Block
+    over_bytes: int
+    macs: int
+
+
+def furnished(forest: Forest, parts: tuple[Part, ...], limit: Limit, tools: Tools) -> Furnished:
+    """A plan of parts in their order, within a limit wherever that is possible.
+
+    Args:
+        forest: What is computed.
+        parts: All its productions, in an order that can run.
+        limit: Bytes beside the leaves.
+        tools: Plans of single productions.
+    """
+    return _Rooms(forest, limit, tools, parts).block()
+
+
+def trips_of(loop: Together) -> int:
+    """Number of trips of a common loop."""
+    return len(loop.edges) - 1 if loop.edges else -(-loop.extent // max(loop.width, 1))
+
+
+@dataclass(frozen=True)
+class _Rooms:
+    forest: Forest
+    limit: Limit
+    tools: Tools
+    parts: tuple[Part, ...]
+
+    def block(self) -> Furnished:
+        """Everything planned."""
+        return self._filled(self.bare.block, (), Alive(0, 0))
+
+    @cached_property
+    def bare(self) -> ForestPlan:
+        """The parts as a plan without trees and widths: it tells where values live."""
+        return ForestPlan(
+            self.forest,
+            tuple(self._bare(self.parts, iter(range(len(self.forest.productions) * 2)))),
+        )
+
+    def _bare(self, parts: tuple[Part, ...], numbers: Iterator[int]) -> Iterator[Item]:
+        for part in parts:
+            if isinstance(part, int):
+                yield Member(part, Tree.plain(self.forest.productions[part].network, ()))
+                continue
+            number = next(numbers)
+            production, index = part.loop.cuts[0]
+            network = self.forest.productions[production].network
+            body = tuple(self._bare(part.body, numbers))
+            extent = network.extents[index]
+            label = str(network.labels[index])
+            yield Together(number, label, extent, extent, (), part.loop.cuts, body)
+
+    def _filled(self, block: Block, around: tuple[Together, ...], alive: Alive) -> Furnished:
+        """A block with trees and widths.
+
+        Args:
+            block: Without these.
+            around: The loops that are open, as wide as they are.
+            alive: What lives outside of the block while it runs.
+        """
+        lives = self.bare.lives(block, tuple(loop.number for loop in around))
+        items: list[Item] = []
+        over = macs = 0
+        for item, (begin, end) in zip(block, lives, strict=True):
+            for value in begin:
+                alive = alive.plus(self._bytes(value, around), self.bare.is_result(value))
+            made = self._item(item, around, alive)
+            items += made.block
+            over, macs = max(over, made.over_bytes), macs + made.macs
+            for value in end:
+                alive = alive.plus(-self._bytes(value, around), self.bare.is_result(value))
+        return Furnished(tuple(items), over, macs)
+
+    def _item(self, item: Item, around: tuple[Together, ...], alive: Alive) -> Furnished:
+        if isinstance(item, Together):
+            return self._together(item, around, alive)
+        production = self.forest.productions[item.production]
+        room = alive.room(self.limit)
+        grown = self._grown(production, around, room)
+        over = 0 if room is None else max(grown.workspace_bytes - room, 0)
+        n_trips = prod(trips_of(loop) for loop in around)
+        return Furnished((replace(item, tree=grown.tree),), over, grown.macs * n_trips)
+
+    def _grown(
+        self, production: Production, around: tuple[Together, ...], room: int | None
+    ) -> Grown:
+        extents = list(production.network.extents)
+        for loop in around:
+            extents[dict(loop.cuts)[production.number]] = loop.width
+        network = replace(production.network, extents=tuple(extents))
+        return self.tools.grow(self.forest, production, network, room and max(room, 0))
+
+    def _together(self, item: Together, around: tuple[Together, ...], alive: Alive) -> Furnished:
+        """A common loop in the fewest trips that fit, of these the ones of the fewest macs."""
+        tried: list[Furnished] = []
+        for loop in self._widths(item):
+            made = self._filled(item.body, (*around, loop), alive)
+            tried.append(replace(made, block=(replace(loop, body=made.block),)))
+            if made.over_bytes == 0:
+                break
+        return min(tried, key=lambda one: (one.over_bytes, one.macs))
+
+    def _widths(self, item: Together) -> Iterator[Together]:
+        """The loop in more and more trips."""
+        mode = common_mode(self.forest, item.cuts, self.tools)
+        assert mode is not None, "a loop that is not admitted is not opened"
+        targets = _targets(mode)
+        for width in dict.fromkeys(targets):
+            cut = cut_of(0, mode.extent, mode.edges, width)
+            yield replace(item, width=cut.width, edges=cut.edges)
+
+    def _bytes(self, value: int, around: tuple[Together, ...]) -> int:
+        """Bytes of the cell of a value, whose home are all of the loops around."""
+        shape = list(self.forest.values[value].shape)
+        maker = self.forest.producers[value][0]
+        output = self.forest.productions[maker].network.output
+        for loop in around:
+            index = dict(loop.cuts)[maker]
+            if index in output:
+                shape[output.index(index)] = loop.width
+        return self.tools.itemsize * prod(shape)
+
+
+def _targets(mode: Mode) -> Iterator[int]:
+    """Elements per trip to try, many first."""
+    if mode.target is not None:
+        yield mode.target
+        return
+    n_trips = 2
+    while n_trips < mode.extent:
+        yield -(-mode.extent // n_trips)
+        n_trips += max(n_trips // 2, 1)
+    yield 1
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Bytes of values that are alive.
+
+    Attributes:
+        stored: Of those that are not returned.
+        results: Of those that are.
+    """
+
+    stored: int
+    results: int
+
+    def plus(self, n_bytes: int, is_result: bool) -> Alive:
+        """The same with one more value."""
+        if is_result:
+            return Alive(self.stored, self.results + n_bytes)
+        return Alive(self.stored + n_bytes, self.results)
+
+    def room(self, limit: Limit) -> int | None:
+        """Bytes that a limit leaves; below 0 where it is passed; None: any number."""
+        rooms = []
+        if limit.peak_bytes is not None:
+            rooms.append(limit.peak_bytes - self.stored - self.results)
+        if limit.workspace_bytes is not None:
+            rooms.append(limit.workspace_bytes - self.stored)
+        return min(rooms, default=None)
+
+
+def common_mode(forest: Forest, cuts: tuple[tuple[int, int], ...], tools: Tools) -> Mode | None:
+    """How an index that several productions share may be cut; None: one of them refuses.
+
+    Targets are upper bounds, so the least of all holds; tiles must be the same.
+    """
+    modes = []
+    for number, index in cuts:
+        production = forest.productions[number]
+        rules = tools.rules(forest, production)
+        changes = any(forest.values[value].volatile for value in production.operands)
+        if rules.persistent_only and changes:
+            return None
+        modes.append(rules.grid.modes[index])
+    if not all(mode.admitted for mode in modes) or len({mode.edges for mode in modes}) > 1:
+        return None
+    targets = [mode.target for mode in modes if mode.target is not None]
+    return replace(modes[0], target=min(targets, default=None))
