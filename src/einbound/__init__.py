@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from einbound.api.curve import BudgetCurve, budget_curve
     from einbound.api.equations import Equations
     from einbound.api.optimizer import Optimizer
+    from einbound.api.program import Program
     from einbound.api.staircase import BudgetPoint
 
 __version__ = "0.1.0"
@@ -68,6 +69,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "PolicyError",
+    "Program",
     "Proof",
     "Role",
     "ScheduleError",
@@ -87,6 +89,7 @@ _LATER = {
     "BudgetPoint": "einbound.api.staircase",
     "Equations": "einbound.api.equations",
     "Optimizer": "einbound.api.optimizer",
+    "Program": "einbound.api.program",
     "budget_curve": "einbound.api.curve",
 }
 #: Subpackages that are public and imported at first use.
