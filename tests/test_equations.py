@@ -72,12 +72,10 @@ numbers = st.one_of(
 @given(st.lists(numbers, min_size=1, max_size=4))
 @settings(max_examples=200, deadline=None)
 def test_numbers_of_every_kind_survive_being_printed(coefficients: list[complex]) -> None:
-    terms = [(number, "ij->ij", ("A",)) for number in coefficients]
-    terms += [(number, "->", ()) for number in coefficients]
-    equations = eb.Equations.from_terms({"R": terms[: len(coefficients)]})
+    equations = eb.Equations.from_terms({"R": [(n, "ij->ij", ["A"]) for n in coefficients]})
     assert eb.Equations.parse(str(equations)) == equations
     assert [t.coefficient for t in equations.system.equations[0].terms] == coefficients
-    scalars = eb.Equations.from_terms({"R": terms[len(coefficients) :]})
+    scalars = eb.Equations.from_terms({"R": [(n, "->", ()) for n in coefficients]})
     assert eb.Equations.parse(str(scalars)) == scalars
 
 

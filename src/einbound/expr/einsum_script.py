@@ -196,7 +196,8 @@ class _Script:
                 self.refuse(
                     node,
                     f"a term has {len(piece.output)} indices and {made.name!r} has "
-                    f"{len(made.indices)}; expected as many",
+                    f"{len(made.indices)}; expected as many; a given tensor is read as "
+                    "einsum('ij->ij', a)",
                 )
             made.terms.append(aligned(piece.term, piece.output, made.indices))
 
