@@ -116,6 +116,7 @@ class Registry:
         self.ids = [value.name for value in self.values]
         self.made: dict[str, int] = {}
         self._forms: dict[Sum, Form] = {}
+        self._normal: dict[Body, tuple[Key, Body]] = {}
         self._names: dict[Key, str] = {}
 
     def atoms(self, factors: Iterable[Factor]) -> list[Atom]:
@@ -142,6 +143,22 @@ class Registry:
         marks.update((i, FIXED + axis) for axis, i in enumerate(body.output))
         marks.update(dict.fromkeys(open_, OPEN))
         return canonical(self.atoms(body.factors), marks)
+
+    def normal(self, body: Body) -> tuple[Key, Body]:
+        """A product's canonical form with fixed output, and the product written like it.
+
+        Products that are equal are written alike, whatever order their factors came in.
+        """
+        known = self._normal.get(body)
+        if known is None:
+            key = self.fixed(body).key
+            marks, atoms = key
+            at = {self.ids[number]: number for number, _ in body.factors}
+            factors = tuple((at[name], indices) for name, indices in atoms)
+            first = len(marks) - len(body.output)
+            normal = Body(factors, tuple(range(first, len(marks)))).numbered()
+            known = self._normal[body] = self._normal[normal] = (key, normal)
+        return known
 
     def number(self, form: Form) -> int | None:
         """The number of the value that a form names, if there ever was one."""

@@ -154,7 +154,9 @@ class Folding:
     def _stars(self, algebra: Algebra, value: int, columns: Columns) -> Iterator[Fold]:
         """Sums of left halves with one right half."""
         for (_, right), column in columns.items():
-            rows = sorted(column)
+            # A product may have the right half in several ways; it is taken once.
+            once = {column[row].position: row for row in sorted(column, reverse=True)}
+            rows = sorted(once.values())
             steady = [row for row in rows if not self._is_volatile(algebra, value, column[row])]
             for chosen in [rows, steady] if 1 < len(steady) < len(rows) else [rows]:
                 fold = self._star(algebra, value, right, {row: column[row] for row in chosen})

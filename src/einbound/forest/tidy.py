@@ -29,7 +29,11 @@ def tidied(algebra: Algebra) -> Algebra:
 
 
 def _collected(algebra: Algebra) -> Algebra:
-    """Products that are equal are added up; those that cancel are gone."""
+    """Products that are equal are added up, those that cancel are gone.
+
+    What is left is written in canonical forms and order, so that nothing after this depends on
+    the order in which terms and factors came.
+    """
     sums = {value: _added(algebra, total) for value, total in algebra.sums.items()}
     return algebra.changed(sums)
 
@@ -37,12 +41,12 @@ def _collected(algebra: Algebra) -> Algebra:
 def _added(algebra: Algebra, total: Sum) -> Sum:
     like: dict[Key, Product] = {}
     for product in total:
-        key = algebra.registry.fixed(product.body).key
-        known = like.get(key)
-        number = product.coefficient if known is None else known.coefficient + product.coefficient
-        like[key] = Product(number, (known or product).body)
+        key, body = algebra.registry.normal(product.body)
+        number = product.coefficient + (like[key].coefficient if key in like else 0)
+        like[key] = Product(number, body)
+    ordered = tuple(like[key] for key in sorted(like))
     # A value without any product would have no shape.
-    return tuple(p for p in like.values() if p.coefficient) or tuple(like.values())[:1]
+    return tuple(each for each in ordered if each.coefficient) or ordered[:1]
 
 
 def _read_only(algebra: Algebra) -> Algebra:
