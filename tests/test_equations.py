@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import einbound as eb
+from einbound.errors import ScheduleError
 from einbound.expr.equations import Access
 from einbound.forest.build import planted
 from einbound.forest.forest import Forest, Kind
+from einbound.run.forest import compile_forest
 from equation_trees import EXTENT, LABELS, random_case
-from forests import direct
+from forests import direct, random_plan, views
 
 
 def computed(forest: Forest, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
     """The targets of a forest by numpy.einsum."""
-    leaves = [
+    productions = tuple(replace(p, factor=in_floats(p.factor)) for p in forest.productions)
+    return direct(replace(forest, productions=productions), leaves_of(forest, arrays))
+
+
+def leaves_of(forest: Forest, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return [
         arrays[value.name] if value.constant is None else np.array(in_floats(value.constant))
         for value in forest.values
         if value.kind is Kind.LEAF
     ]
-    productions = tuple(replace(p, factor=in_floats(p.factor)) for p in forest.productions)
-    return direct(replace(forest, productions=productions), leaves)
 
 
 def in_floats(number: Fraction | complex) -> complex:
@@ -40,13 +47,42 @@ def evaluated(equations: eb.Equations, arrays: dict[str, np.ndarray]) -> dict[st
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_text_means_the_sum_of_products_that_it_writes(seed: int) -> None:
     case = random_case(seed)
     equations = eb.Equations.parse(case.text, sizes=dict.fromkeys(LABELS, EXTENT))
     arrays = {name: case.arrays[name] for name in equations.tensors}
     assert np.allclose(evaluated(equations, arrays)["R"], case.value, rtol=1e-12, atol=1e-9)
     assert equations.shapes == {name: array.shape for name, array in arrays.items()}
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_a_schedule_of_equations_computes_what_they_mean(seed: int) -> None:
+    case = random_case(seed)
+    equations = eb.Equations.parse(case.text)
+    shapes = {name: case.arrays[name].shape for name in equations.tensors}
+    forest = planted(equations.system, shapes)
+    leaves = [each.astype(complex) for each in leaves_of(forest, case.arrays)]
+    plan = random_plan(random.Random(seed), forest)
+    try:
+        ready = compile_forest(plan, views(leaves), np.dtype(complex), 1024)
+    except ScheduleError:
+        # Loops that are common to productions that do not go together.
+        assume(False)
+    assert np.allclose(ready.run(leaves)[0], case.value, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["R = 2", "R = 3/4 + 2j", "R = 2 A", "R = A[i,i] - 1", "R = B B"])
+def test_scalars_are_computed_too(text: str) -> None:
+    arrays = {"A": np.eye(2) if "[" in text else np.array(3.0), "B": np.array(2.0)}
+    wanted = {"R = 2": 2, "R = 3/4 + 2j": 0.75 + 2j, "R = 2 A": 6, "R = A[i,i] - 1": 1}
+    equations = eb.Equations.parse(text)
+    used = {name: arrays[name] for name in equations.tensors}
+    assert evaluated(equations, used)["R"] == wanted.get(text, 4)
+    names: dict[str, Any] = {}
+    exec(equations.to_numpy({name: a.shape for name, a in used.items()}), names)
+    assert names["evaluate"](**used)["R"] == wanted.get(text, 4)
 
 
 @given(st.integers(0, 2**32))

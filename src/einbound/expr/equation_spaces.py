@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from einbound.expr.number import whole
 
 
 def spaces_of(
-    declared: Iterable[Space],
+    declared: tuple[Space, ...],
     *,
     spaces: Mapping[str, Any] | None = None,
     sizes: Mapping[str, Any] | None = None,
@@ -38,15 +38,16 @@ def spaces_of(
         P ('P',) 9
     """
     known = {space.name: space for space in declared}
-    if len(known) < len(tuple(declared)):
-        return tuple(declared)
-    for name, labels in (spaces or {}).items():
+    if len(known) < len(declared):
+        # Spaces of one name: a rule says so, with the place.
+        return declared
+    for name, labels in _items(spaces, "spaces"):
         if name in known:
             raise EquationsError(
                 f"space {name!r} is in spaces= and in the text; expected it once; leave one out"
             )
         known[name] = Space(name, _labels(name, labels))
-    for name, extent in (sizes or {}).items():
+    for name, extent in _items(sizes, "sizes"):
         space = _space(known, name, "sizes=")
         n = whole(extent, f"the extent of {name!r}")
         if n < 0:
@@ -56,10 +57,19 @@ def spaces_of(
                 f"{name!r} has extent {n} in sizes= and {space.extent} in the text; expected one"
             )
         known[space.name] = replace(space, extent=n)
-    for name, given in (tiles or {}).items():
+    for name, given in _items(tiles, "tiles"):
         space = _space(known, name, "tiles=")
         known[space.name] = replace(space, tiles=_tiles(name, given))
     return tuple(known.values())
+
+
+def _items(given: Any, what: str) -> Iterator[tuple[str, Any]]:
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{what} is {given!r}; expected a mapping by space, such as {{'occ': ...}}")
+    for name, value in (given or {}).items():
+        if not isinstance(name, str):
+            raise TypeError(f"{what} has the key {name!r}; expected the name of a space as text")
+        yield name, value
 
 
 def _labels(name: str, given: Any) -> tuple[str, ...]:
