@@ -91,6 +91,7 @@ def test_pair_operators_of_pdaggerq_add_up(operator: str, orders: list[tuple[int
         (["f_aa(i,j)"], "f_aa_oo[i,j]"),
         (["t2_abab(a1,b,i,j)"], "t2_abab[a1,b,i,j]"),
         (["h(i,j)", "r0"], "h_oo[i,j] r0"),
+        (["h", "t2_(i,j)"], "h t2_[i,j]"),
     ],
 )
 def test_factors_of_pdaggerq(words: list[str], meant: str) -> None:
@@ -134,6 +135,21 @@ def test_an_error_points_at_the_word_of_pdaggerq() -> None:
     with pytest.raises(eb.EquationsError, match="is no tensor") as caught:
         eb.Equations.from_pdaggerq({"R[i,j]": [["+1.0", "a*(p)"]]})
     assert (caught.value.text, caught.value.spans) == ("a*(p)", ((0, 5),))
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        ("R[a", eb.EquationsError, "found the end of the line; expected an index or the ']'"),
+        ("R = 1", eb.EquationsError, "found '='; expected nothing behind a tensor"),
+        (3, TypeError, "target 3 is no text; expected one such as 'R2.a,b,i,j.'"),
+    ],
+)
+def test_targets_of_pdaggerq_must_be_tensors(
+    target: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        eb.Equations.from_pdaggerq({target: [["+1.0"]]})
 
 
 def test_terms_of_pdaggerq_must_be_lists() -> None:
@@ -241,6 +257,19 @@ def test_what_a_script_overwrites_before_it_is_read_is_left_out() -> None:
 def test_a_script_may_begin_with_zeros() -> None:
     script = "r = np.zeros((2, 3))\nr += np.einsum('ij->ij', a)"
     assert str(eb.Equations.from_einsum(script)) == "r[i,j] = a[i,j]"
+
+
+def test_a_given_tensor_keeps_its_name_from_what_is_made_of_it() -> None:
+    equations = eb.Equations.from_einsum("t = einsum('ij->ij', t) / 2\nt += einsum('ij->ji', t)")
+    assert str(equations) == "t_1[i,j] = 1/2 t[i,j]\nt_2[i,j] = t_1[i,j] + t_1[j,i]"
+
+
+def test_a_tensor_cut_by_slices_has_as_many_axes() -> None:
+    equations = eb.Equations.from_einsum(
+        "F = f[o, v] - 2 * einsum('jb,ijba->ia', t, g[o, o, v, v])"
+    )
+    assert str(equations) == "F[i,a] = f_ov[i,a] - 2 t[j,b] g_oovv[i,j,b,a]"
+    assert str(eb.Equations.from_einsum("F = 2 * f[o, v]")) == "F[a,b] = 2 f_ov[a,b]"
 
 
 def test_longer_names_of_slices_are_kept_apart() -> None:

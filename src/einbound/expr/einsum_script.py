@@ -1,8 +1,8 @@
 """Python scripts made of numpy.einsum lines, read as equations; nothing of them is run.
 
 A script assigns again what an equation makes once: each value that a later line replaces gets a
-name of its own, and the last keeps the script's. Arrays that a line cuts by names of slices, such
-as `v[o, o, v, v]`, are tensors of their own: `v_oovv`.
+name of its own, and the last keeps the script's, unless a given tensor has it. Arrays that a line
+cuts by names of slices, such as `v[o, o, v, v]`, are tensors of their own: `v_oovv`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from einbound.expr.equation_sums import aligned
 from einbound.expr.equation_terms import system_of
 from einbound.expr.equations import Equation, Factor, System, Term
 from einbound.expr.script_source import Script
-from einbound.expr.script_sums import ONE, Piece, Pieces, Sums, called, labels_of
+from einbound.expr.script_sums import ONE, Pieces, Sums, called, labels_of
 
 _ZEROS = frozenset(["zeros", "zeros_like"])
 
@@ -140,10 +140,11 @@ class _Values:
         self.all.append(value)
         self.now[name] = value
 
-    def extend(self, node: ast.stmt, value: _Value, pieces: Iterable[Piece]) -> None:
+    def extend(self, node: ast.stmt, value: _Value, pieces: Pieces) -> None:
         for piece in pieces:
             if value.indices is None:
-                value.indices = piece.output
+                known = (each.output for each in pieces if not each.is_invented)
+                value.indices = next(known, piece.output)
             if len(piece.output) != len(value.indices):
                 self.script.refuse(
                     node,
@@ -163,13 +164,14 @@ class _Values:
 
     def names(self) -> dict[str, str]:
         """The name of each value by its key."""
-        used = {value.name for value in self.all} | {
-            factor.name for value in self.all for term in value.terms for factor in term.factors
-        }
+        terms = (term for value in self.all for term in value.terms)
+        # Keys among them do no harm: no name is one.
+        given = {factor.name for term in terms for factor in term.factors}
+        used = given | {value.name for value in self.all}
         names: dict[str, str] = {}
         for value in self.all:
             name = value.name
-            if self.now[name] is not value:
+            if self.now[name] is not value or name in given:
                 name = next(each for n in count(1) if (each := f"{value.name}_{n}") not in used)
                 used.add(name)
             names[value.key] = name

@@ -86,6 +86,22 @@ def statements(text: str) -> Statements:
     return Statements(tuple(lines), tuple(spaces), tuple(declared))
 
 
+def tensor(text: str) -> Factor:
+    """The tensor that a text is.
+
+    Raises:
+        EquationsError: It is something else.
+
+    Example:
+        >>> tensor("R[abij]").indices
+        ('a', 'b', 'i', 'j')
+    """
+    cursor = Cursor(text, tokens(text))
+    made = cursor.tensor("a tensor with its indices")
+    cursor.ended("nothing behind a tensor")
+    return made
+
+
 def _line(cursor: Cursor) -> Line:
     target = cursor.tensor("a tensor or a declaration")
     sign = cursor.skips("=", "+=", "-=")

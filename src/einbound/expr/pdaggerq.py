@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +17,7 @@ from einbound.errors import EquationsError
 from einbound.expr.equation_spaces import spaces_of
 from einbound.expr.equation_sums import Permutation, Sum, number, renamed
 from einbound.expr.equation_terms import system_of
-from einbound.expr.equation_text import statements
+from einbound.expr.equation_text import tensor
 from einbound.expr.equations import Coefficient, Equation, Factor, Space, System, Term
 
 #: What tensors are called; all others keep their names. "{space}" is the spaces of the indices.
@@ -71,8 +71,10 @@ def read_pdaggerq(
     called = {**NAMES, **(names or {})}
     equations = []
     for written, each in terms.items():
-        target = statements(f"{written} = 0").lines[0].target
-        target = Factor(target.name, target.indices)
+        if not isinstance(written, str):
+            raise TypeError(f"target {written!r} is no text; expected one such as 'R2[a,b,i,j]'")
+        # No text holds all of these equations, which places could be in.
+        target = replace(tensor(written), span=None)
         made: Sum = ()
         if isinstance(each, str) or not isinstance(each, Sequence):
             raise TypeError(f"the terms of {written!r} are {each!r}; expected a list of terms")
@@ -172,7 +174,7 @@ class _Words:
         """What a tensor is called; spins stand before spaces."""
         plain, _, spins = kind.partition("_")
         template = self.names.get(kind) or self.names.get(plain)
-        if template is None:
+        if template is None or not labels:
             return kind
         spin = spin or (spins if kind not in self.names else "") or None
         name = template.partition("{space}")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from string import ascii_letters
 from typing import Any, TypeAlias
 
 from einbound.expr.equation_sums import fresh, number, renamed
@@ -21,10 +22,12 @@ class Piece:
     Attributes:
         term: A number times a product.
         output: The label of each axis of the result.
+        is_invented: Whether these labels were made up, since no call has any for this tensor.
     """
 
     term: Term
     output: tuple[str, ...] = ()
+    is_invented: bool = False
 
 
 Pieces: TypeAlias = tuple[Piece, ...]
@@ -79,7 +82,7 @@ class Sums:
                     self.script.refuse(node, "expected a finite number")
                 return Piece(Term(made, ()))
             case ast.Name() | ast.Attribute() | ast.Subscript():
-                return self.whole(self.operand(node))
+                return self.whole(self.operand(node), n_axes=_n_cuts(node))
         self.script.refuse(node, "expected sums of numbers times einsum calls and names")
 
     def call(self, node: ast.Call) -> Pieces:
@@ -130,12 +133,15 @@ class Sums:
         else:
             terms = left.term, _apart(right.term, left.term)
         factors = terms[0].factors + terms[1].factors
-        return Piece(Term(coefficient, factors), left.output or right.output)
+        tensor = right if right.output else left
+        return Piece(Term(coefficient, factors), tensor.output, tensor.is_invented)
 
-    def whole(self, name: str) -> Piece:
+    def whole(self, name: str, n_axes: int = 0) -> Piece:
         """A value with all its indices: one that was made, a given tensor or a scalar."""
-        factor = self.made(name) or Factor(name, self.given.get(name, ()))
-        return Piece(Term(ONE, (factor,)), factor.indices)
+        invented = tuple(ascii_letters[:n_axes])
+        factor = self.made(name) or Factor(name, self.given.get(name, invented))
+        is_known = name in self.given or factor.name != name
+        return Piece(Term(ONE, (factor,)), factor.indices, is_invented=not is_known)
 
     def einsum(self, node: ast.Call) -> Piece:
         """One call; which path it takes is nothing to us."""
@@ -181,6 +187,13 @@ def operand_name(node: ast.expr) -> str | None:
             if whole is not None and words and len(words) == len(parts):
                 return f"{whole}_{('' if max(map(len, words)) == 1 else '_').join(words)}"
     return None
+
+
+def _n_cuts(node: ast.expr) -> int:
+    """Slices that a tensor is cut by: it has so many axes."""
+    if not isinstance(node, ast.Subscript):
+        return 0
+    return len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1
 
 
 def labels_of(statements: Iterable[ast.stmt]) -> dict[str, tuple[str, ...]]:
