@@ -75,7 +75,7 @@ def _owner(array: Array) -> Array:
 def _digest(array: Array) -> bytes:
     """A digest of the elements in C order; no more than a buffer of them is copied."""
     digest = blake2b(digest_size=16)
-    chunks = np.nditer(
+    chunks: Any = np.nditer(
         array,
         flags=["external_loop", "buffered", "zerosize_ok"],
         order="C",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from einbound.forest.forest import Forest
@@ -79,6 +80,29 @@ class ForestPlan:
         """Whether a value outlives the run."""
         return value in self.kept or value in self.forest.targets
 
+    def lives(self, block: Block, here: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
+        """For each item of a block, the values that begin before it and those that end behind it.
+
+        Args:
+            block: Items inside the same common loops.
+            here: The numbers of these, outermost first.
+        """
+        touched = [self._touched(item) for item in block]
+        lives: list[tuple[list[int], list[int]]] = [([], []) for _ in block]
+        for value, home in self.homes.items():
+            items = [n for n, values in enumerate(touched) if value in values]
+            if home == here and items:
+                lives[items[0]][0].append(value)
+                if not self.is_result(value):
+                    lives[items[-1]][1].append(value)
+        return lives
+
+    def _touched(self, item: Item) -> set[int]:
+        """The values that the productions of an item read or write."""
+        made = [self.forest.productions[member.production] for member in members((item,))]
+        return {value for each in made for value in (each.into, *each.operands)}
+
+    @cached_property
     def homes(self) -> dict[int, tuple[int, ...]]:
         """For each value that is made, the numbers of the common loops in which it lives.
 

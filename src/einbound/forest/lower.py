@@ -7,15 +7,14 @@ index that a common loop cuts has one number in all productions inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from einbound.expr.network import Network
-from einbound.forest.blocks import Block, ForestPlan, Item, Member, Together, members
+from einbound.forest.blocks import Block, ForestPlan, Member, Together
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.plan.tree import Tree
 from einbound.schedule.cells import Cell, Place
@@ -106,10 +105,6 @@ class _Linking:
     partial: dict[int, tuple[int, ...]] = field(default_factory=dict)
     begun: set[int] = field(default_factory=set)
 
-    @cached_property
-    def homes(self) -> dict[int, tuple[int, ...]]:
-        return self.plan.homes()
-
     @property
     def forest(self) -> Forest:
         return self.plan.forest
@@ -123,7 +118,8 @@ class _Linking:
 
     def block(self, block: Block) -> None:
         """Write the items of one block, and the beginning and end of the values that live in it."""
-        lives = self._lives(block)
+        here = tuple(frame.loop.number for frame in self.frames[1:] if frame.loop)
+        lives = self.plan.lives(block, here)
         for number, item in enumerate(block):
             for value in lives[number][0]:
                 self._begin(value)
@@ -157,24 +153,6 @@ class _Linking:
         return Lowered(
             Schedule(cells, body, results, tuple(self.extents)), tuple(self.steps), memory
         )
-
-    def _lives(self, block: Block) -> list[tuple[list[int], list[int]]]:
-        """The values that begin before, and end behind, each item."""
-        here = tuple(frame.loop.number for frame in self.frames[1:] if frame.loop)
-        touched = [self._touched(item) for item in block]
-        lives: list[tuple[list[int], list[int]]] = [([], []) for _ in block]
-        for value, home in self.homes.items():
-            items = [n for n, values in enumerate(touched) if value in values]
-            if home == here and items:
-                lives[items[0]][0].append(value)
-                if not self.plan.is_result(value):
-                    lives[items[-1]][1].append(value)
-        return lives
-
-    def _touched(self, item: Item) -> set[int]:
-        """The values that the productions of an item read or write."""
-        made = [self._production(member.production) for member in members((item,))]
-        return {value for each in made for value in (each.into, *each.operands)}
 
     def _begin(self, value: int) -> None:
         """Make the memory of a value, as wide as one trip of the loops around it."""
@@ -376,8 +354,24 @@ class _Copy:
                 self._add(cell)
         own = tuple(self.loops[n] for n in self.made.cells[result].partial)
         self.to.partial[self.into] = (*self.outer, *own)
-        body = [i for i in self.made.body if i != Alloc(result)]
-        return tuple(self._instruction(i) for i in body)
+        body: list[Instruction] = []
+        for instruction in self.made.body:
+            if isinstance(instruction, Read) and self._root(instruction.into) == result:
+                body.extend(self._reading(instruction))
+            elif instruction != Alloc(result):
+                body.append(self._instruction(instruction))
+        return tuple(body)
+
+    def _reading(self, what: Read) -> Iterator[Instruction]:
+        """A leaf that is not in memory, read into the value itself; on its way if it adds."""
+        source, into = self.at[what.source], self.at[what.into]
+        onto = self.production.into in self.to.begun
+        if not onto and not self.outer:
+            yield Read(source, into)
+            return
+        part = self.to._cell(self.production.into, Place.STORED, self.to.cells[into].indices)
+        yield from (Alloc(part), Read(source, part))
+        yield from (Sum(part, into, self.outer, onto), Free(part))
 
     def _add(self, cell: Cell) -> None:
         to, number = self.to, len(self.to.cells)
