@@ -471,6 +471,28 @@ def test_smaller_buffers_are_tried_before_loops_on_many_operands() -> None:
     assert made.buffer_bytes < 1 << 20
 
 
+@pytest.mark.parametrize(("least_seconds", "wanted"), [(0.1, 1 << 19), (1e-4, 1 << 16)])
+def test_buffers_beyond_the_usual_ones_are_taken_while_they_pay(
+    least_seconds: float, wanted: int
+) -> None:
+    def meter(tree: Tree, buffer_bytes: int) -> Metered:
+        count = Count(tree, 8)
+        seconds = least_seconds * (1 + (1 << 16) / min(buffer_bytes, 1 << 19))
+        n_bytes = count.peak_bytes + buffer_bytes
+        return Metered(n_bytes, n_bytes, count.macs, count.calls, seconds)
+
+    network = network_of("ij,jk,kl->il", dict.fromkeys("ijkl", 8))
+    free = found(network, Budget(None, None), meter=meter)
+    assert free.buffer_bytes == wanted
+    # Where the doubled buffer does not fit, a part of it may.
+    room = Budget(free.metered.space_bytes - wanted // 4, None)
+    tight = found(network, room, meter=meter)
+    assert tight.fits
+    assert tight.tree == free.tree
+    if wanted > 1 << 16:
+        assert wanted // 2 < tight.buffer_bytes < wanted
+
+
 def test_of_equal_orders_of_many_operands_the_lower_peak_comes_first() -> None:
     made = found(batched_network(), Budget(None, None))
     assert made.metered.macs == 527_840

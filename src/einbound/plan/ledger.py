@@ -15,7 +15,7 @@ from einbound.plan.model import Count
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective, Rules
 from einbound.plan.tree import Tree
-from einbound.step.pricing import TOUCH_BYTE_SECONDS, TRIP_SECONDS
+from einbound.step.pricing import CACHES, TOUCH_BYTE_SECONDS, TRIP_SECONDS
 
 #: The smallest buffer that is tried.
 LEAST_BUFFER_BYTES = 64
@@ -27,6 +27,11 @@ _HEADROOM_SHARE = 8
 _BUFFER_SHARE = 64
 #: Plans whose predicted seconds differ by less than this factor count as equally fast.
 _SAME_SECONDS = 1.02
+#: Predicted seconds from which buffers beyond the usual ones are tried, the part of the seconds
+#: that each doubling must save, and the largest of them: beyond, nothing was measured.
+_STRETCHED_FROM_SECONDS = 2e-2
+_STRETCHED_GAIN = 0.03
+_MOST_BUFFER_BYTES = CACHES[-1][0]
 
 
 class Metered(Protocol):
@@ -108,11 +113,15 @@ class Request:
             rooms.append(self.limit.peak_bytes - self.result_bytes)
         return max(min((room for room in rooms if room is not None), default=0), 0)
 
+    @property
+    def is_by_time(self) -> bool:
+        """Whether predicted seconds come next after multiply-adds."""
+        return self.rules.objective is Objective.TIME and not self.rules.by_policy
+
     @cached_property
     def spare_bytes(self) -> int:
         """Bytes that are left free where that costs no multiply-adds."""
-        by_time = self.rules.objective is Objective.TIME and not self.rules.by_policy
-        if not by_time or self.room_bytes <= self.headroom_bytes:
+        if not self.is_by_time or self.room_bytes <= self.headroom_bytes:
             return 0
         return min(self.headroom_bytes, self.room_bytes // _HEADROOM_SHARE)
 
@@ -215,16 +224,20 @@ class Ledger:
     def confirm(self, tree: Tree, buffer_bytes: int) -> Confirmed:
         """What the meter says, kept if it is the best so far."""
         known = self.plans.get((tree, buffer_bytes))
-        if known is not None:
-            return known
+        return known or self._kept(self._priced(tree, buffer_bytes))
+
+    def _priced(self, tree: Tree, buffer_bytes: int) -> Confirmed:
         request = self.request
         counts = request.meter(tree.check(), buffer_bytes)
         seconds = counts.seconds + counts.calls * TRIP_SECONDS
         seconds += counts.workspace_bytes * TOUCH_BYTE_SECONDS
         macs, over = request.weighted_macs(tree, counts.macs), over_bytes(counts, self.limit)
         key = self._key(tree, counts, macs, seconds)
-        made = Confirmed(tree, buffer_bytes, counts, macs, seconds, key, over)
-        self.plans[tree, buffer_bytes] = made
+        return Confirmed(tree, buffer_bytes, counts, macs, seconds, key, over)
+
+    def _kept(self, made: Confirmed) -> Confirmed:
+        over, key = made.over_bytes, made.key
+        self.plans[made.tree, made.buffer_bytes] = made
         if over <= 0 and (self.best is None or key < self.best.key):
             self.best = made
         if self.nearest is None or (over, key) < (self.nearest.over_bytes, self.nearest.key):
@@ -310,6 +323,27 @@ class Ledger:
                 return
             buffer_bytes //= 2
 
+    def _stretch(self) -> None:
+        """Gives the best plan larger buffers than the usual ones, as long as they pay."""
+        request, made = self.request, self.simplest
+        if made is None or self.lowest or not request.is_by_time:
+            return
+        if made.buffer_bytes < max(request.default_buffer_bytes, 1):
+            return
+        growth = made.buffer_bytes
+        while growth >= made.buffer_bytes // _BUFFER_STEP:
+            size = made.buffer_bytes + growth
+            if made.seconds < _STRETCHED_FROM_SECONDS or size > _MOST_BUFFER_BYTES:
+                return
+            larger = self._priced(made.tree, size)
+            if larger.over_bytes > 0 or larger.key[:2] > made.key[:2]:
+                growth //= 2
+                continue
+            saved = made.seconds - larger.seconds
+            if saved < _STRETCHED_GAIN * made.seconds * growth / made.buffer_bytes:
+                return
+            made, growth = self._kept(larger), size
+
     def _is_enough(self, made: Confirmed) -> bool:
         """Whether a plan keeps the limit, with room to spare where the best one does."""
         best = self.best
@@ -321,8 +355,8 @@ class Ledger:
 
         Seconds are only predicted: differences of a few in a hundred mean nothing.
         """
-        best, rules = self.best, self.request.rules
-        if best is None or self.lowest or rules.by_policy or rules.objective is Objective.SPACE:
+        best = self.best
+        if best is None or self.lowest or not self.request.is_by_time:
             return best
         equal = [
             made
@@ -335,6 +369,7 @@ class Ledger:
 
     def found(self, proof: Proof, n_considered: int = 0) -> Found:
         """The outcome."""
+        self._stretch()
         chosen = self.simplest or self.nearest
         assert chosen is not None, "every search meters at least one plan"
         request = self.request
