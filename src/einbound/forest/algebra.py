@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
-from math import isfinite
+from math import isfinite, prod
 from typing import TypeAlias
 
 from einbound.expr.equations import Coefficient
@@ -104,6 +104,21 @@ class Form:
     symmetric: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """A product as all products are written that are equal to it.
+
+    Attributes:
+        key: What it is.
+        body: How it is written.
+        indices: For each index of `body` that of the product as it came.
+    """
+
+    key: Key
+    body: Body
+    indices: tuple[int, ...]
+
+
 #: Marks of indices in keys: terms of a sum, summed indices, open ones, from there on fixed ones.
 TERM, SUMMED, OPEN, FIXED = -1, 0, 1, 2
 
@@ -116,7 +131,7 @@ class Registry:
         self.ids = [value.name for value in self.values]
         self.made: dict[str, int] = {}
         self._forms: dict[Sum, Form] = {}
-        self._normal: dict[Body, tuple[Key, Body]] = {}
+        self._normal: dict[Body, Normal] = {}
         self._names: dict[Key, str] = {}
 
     def atoms(self, factors: Iterable[Factor]) -> list[Atom]:
@@ -129,7 +144,8 @@ class Registry:
         if known is None:
             scales = dict.fromkeys(product.coefficient for product in total if product.coefficient)
             forms = [self._form(total, scale) for scale in scales or (Fraction(1),)]
-            known = self._forms[total] = min(forms, key=lambda form: form.key)
+            best = min(forms, key=lambda form: (self._scaled(total, form.scale), form.key))
+            known = self._forms[total] = best
         return known
 
     def fixed(self, body: Body, open_: tuple[int, ...] = ()) -> Canonical:
@@ -144,20 +160,18 @@ class Registry:
         marks.update(dict.fromkeys(open_, OPEN))
         return canonical(self.atoms(body.factors), marks)
 
-    def normal(self, body: Body) -> tuple[Key, Body]:
-        """A product's canonical form with fixed output, and the product written like it.
-
-        Products that are equal are written alike, whatever order their factors came in.
-        """
+    def normal(self, body: Body) -> Normal:
+        """A product with fixed output as all products are written that are equal to it."""
         known = self._normal.get(body)
         if known is None:
-            key = self.fixed(body).key
-            marks, atoms = key
-            at = {self.ids[number]: number for number, _ in body.factors}
+            found = self.fixed(body)
+            marks, atoms = found.key
+            at = {self.ids[value]: value for value, _ in body.factors}
             factors = tuple((at[name], indices) for name, indices in atoms)
             first = len(marks) - len(body.output)
-            normal = Body(factors, tuple(range(first, len(marks)))).numbered()
-            known = self._normal[body] = self._normal[normal] = (key, normal)
+            like = Body(factors, tuple(range(first, len(marks))))
+            indices = tuple(found.orders[0][place] for place in like.indices)
+            known = self._normal[body] = Normal(found.key, like.numbered(), indices)
         return known
 
     def number(self, form: Form) -> int | None:
@@ -184,6 +198,14 @@ class Registry:
             for value, indices in body.factors
             for i, extent in zip(indices, self.values[value].shape, strict=True)
         }
+
+    def _scaled(self, total: Sum, scale: Coefficient) -> int:
+        """Elements that are multiplied by a number, which is free for products only."""
+        return sum(
+            prod(self.sizes(product.body)[i] for i in product.body.output)
+            for product in total
+            if len(product.body.factors) == 1 and product.coefficient != scale
+        )
 
     def _name(self, key: Key) -> str:
         """A name that no tensor of a caller has."""

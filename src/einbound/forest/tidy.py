@@ -41,9 +41,10 @@ def _collected(algebra: Algebra) -> Algebra:
 def _added(algebra: Algebra, total: Sum) -> Sum:
     like: dict[Key, Product] = {}
     for product in total:
-        key, body = algebra.registry.normal(product.body)
-        number = product.coefficient + (like[key].coefficient if key in like else 0)
-        like[key] = Product(number, body)
+        normal = algebra.registry.normal(product.body)
+        known = like.get(normal.key)
+        number = product.coefficient + (known.coefficient if known else 0)
+        like[normal.key] = Product(number, normal.body)
     ordered = tuple(like[key] for key in sorted(like))
     # A value without any product would have no shape.
     return tuple(each for each in ordered if each.coefficient) or ordered[:1]

@@ -89,7 +89,7 @@ class _Writing:
     #: Names of values as the forest numbers them.
     number: dict[int, int] = field(default_factory=dict)
     constants: dict[Coefficient, int] = field(default_factory=dict)
-    labels: dict[Body, tuple[str, ...]] = field(default_factory=dict)
+    labels: dict[tuple[int, Body], tuple[str, ...]] = field(default_factory=dict)
     streamed: set[int] = field(default_factory=set)
 
     def origin(self, forest: Forest) -> None:
@@ -101,8 +101,9 @@ class _Writing:
         for each in forest.productions:
             self.streamed.update(each.operands[k] for k in each.network.streamed)
             _, body = _read(forest, each)
-            labels = tuple(str(each.network.labels[i]) for i in body.indices)
-            self.labels.setdefault(body.numbered(), labels)
+            normal = self.algebra.registry.normal(body)
+            labels = tuple(str(each.network.labels[i]) for i in normal.indices)
+            self.labels.setdefault((each.into, normal.body), labels)
 
     def forest(self) -> Forest:
         """The forest."""
@@ -139,12 +140,17 @@ class _Writing:
             made = replace(made, inputs=(*made.inputs, ()), accesses=(*made.accesses, Access(())))
             operands, factor = (*operands, self._constant(factor)), 1
         streamed = frozenset(k for k, (v, _) in enumerate(body.factors) if v in self.streamed)
-        labels = self.labels.get(body) or self._labels(value, body)
+        labels = self._labels(value, body)
         made = replace(made, labels=labels, streamed=streamed)
         return Production(number, self.number[value], operands, made, factor)
 
     def _labels(self, value: int, body: Body) -> tuple[str, ...]:
-        """A label for each index: what an axis is called, told apart by digits."""
+        """A label for each index: as it was given, or as an axis is called, with other digits."""
+        normal = self.algebra.registry.normal(body)
+        given = self.labels.get((value, normal.body))
+        if given is not None:
+            at = dict(zip(normal.indices, given, strict=True))
+            return tuple(at[i] for i in range(len(at)))
         values = self.algebra.registry.values
         wanted = dict(zip(body.output, values[value].labels, strict=True))
         for v, indices in body.factors:
