@@ -21,6 +21,7 @@ from einbound.forest.forest import Forest, Kind, Production
 from einbound.forest.rewriting import Rewritten, Way, optimised, rewritten
 from einbound.forest.translation import algebra_of, forest_of
 from forests import random_forest
+from hash_seeds import printed_under_hash_seeds
 from sums import Written, arrays, evaluated, random_sums, recounted, written
 
 
@@ -112,6 +113,19 @@ def test_the_order_of_terms_and_factors_does_not_matter(seed: int) -> None:
     one, two = rewritten(drawn.forest), rewritten(drawn.shuffled(rng).forest)
     assert (one.before, one.after) == (two.before, two.after)
     assert [gain.macs for gain in one.gains] == [gain.macs for gain in two.gains]
+
+
+CODE = """
+import random
+from einbound.forest.rewriting import rewritten
+from sums import random_sums
+for seed in range(20):
+    print(rewritten(random_sums(random.Random(seed)).forest, 3))
+"""
+
+
+def test_the_same_forest_is_made_whatever_the_hash_seed() -> None:
+    assert len(printed_under_hash_seeds(CODE)) == 1
 
 
 @given(st.integers(0, 2**32))
@@ -237,7 +251,32 @@ def test_like_terms_are_added_and_opposite_ones_are_gone() -> None:
     assert rewritten(written({"R": opposite}, MATRICES)).after.macs == N**3
 
 
-LADDER = {"R": [(1, "acp,bdp,ijcd->ijab", ("B", "B", "T"))]}
+def test_a_symmetric_value_is_the_same_read_transposed() -> None:
+    """W = A A' is symmetric, so that W C + W' C = 2 W C."""
+    terms: Equations = {
+        "W": [(1, "ik,jk->ij", ("A", "A"))],
+        "R": [(1, "ij,jk->ik", ("W", "C")), (1, "ji,jk->ik", ("W", "C"))],
+    }
+    forest = written(terms, MATRICES, targets=["R"])
+    done = rewritten(forest)
+    assert done.after.macs == 2 * N**3
+    assert_same_values(forest, done.forest, 0)
+
+
+def test_a_made_value_that_is_symmetric_is_shared_both_ways() -> None:
+    """B B over its auxiliary index is read as iajb and as jbia."""
+    shapes = {"B": (20, 2, 3), "T": (2, 3, 2), "U": (3, 2, 3)}
+    terms: Equations = {
+        "R": [(1, "pia,pjb,iaj->b", ("B", "B", "T"))],
+        "S": [(1, "pia,pjb,bia->j", ("B", "B", "U")), (1, "pjb,pia,ajb->i", ("B", "B", "U"))],
+    }
+    done = rewritten(written(terms, shapes, volatile=["T", "U"]), 1000)
+    assert shared(done) == ["s1"]
+    # S has one term, twice.
+    assert done.after.macs == 20 * 6**2 + 1000 * 2 * 6**2
+
+
+LADDER: Equations = {"R": [(1, "acp,bdp,ijcd->ijab", ("B", "B", "T"))]}
 
 
 @pytest.mark.parametrize(("iterations", "names"), [(1, []), (10, ["s1"])])

@@ -14,9 +14,10 @@ from math import prod
 from typing import TypeAlias
 
 from einbound.expr.equations import Coefficient
-from einbound.forest.algebra import Algebra, Body, Product, Sum, entered
+from einbound.forest.algebra import Algebra, entered
 from einbound.forest.canonical import Key
 from einbound.forest.parts import Part, Prices
+from einbound.forest.products import Body, Product, Sum
 
 #: Open axes of the left half, of the right half, and how many indices both have that are summed.
 Signature: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -92,12 +93,12 @@ class Fold:
         corner = self.edges[0][0]
         number, body = total[corner.position].coefficient, total[corner.position].body
         mask = corner.split.part.mask
-        made = entered(algebra, self._half(total, self.edges[0], _left))
+        made = entered(algebra, self._sum(total, self.edges[0], _left))
         number, body = number * made.scale, made.read(body, mask, _left(body, corner.split).output)
         if len(self.edges) > 1:
             column = [edges[0] for edges in self.edges]
             frame = _right(total[corner.position].body, corner.split).output
-            made = entered(made.algebra, self._half(total, column, _right))
+            made = entered(made.algebra, self._sum(total, column, _right))
             rest = (1 << len(body.factors) - 1) - 1
             number, body = number * made.scale, made.read(body, rest, frame)
         gone = {edge.position for edges in self.edges for edge in edges}
@@ -105,7 +106,7 @@ class Fold:
         folded = (*kept, Product(number, body.numbered()))
         return made.algebra.changed({self.value: folded})
 
-    def _half(self, total: Sum, edges: Iterable[Edge], half: Callable[[Body, Split], Body]) -> Sum:
+    def _sum(self, total: Sum, edges: Iterable[Edge], half: Callable[[Body, Split], Body]) -> Sum:
         """One half of all products of a row or column, as numbers times that of the corner."""
         number = total[self.edges[0][0].position].coefficient
         return tuple(
@@ -219,11 +220,11 @@ class Folding:
         body, sizes = total[corner.position].body, algebra.registry.sizes
         top = {*_left(body, corner.split).output, *_right(body, corner.split).output}
         saving -= often * prod(sizes(body)[i] for i in top)
-        saving -= self._half(algebra, total, edges[0], is_left=True)
-        saving -= self._half(algebra, total, [column[0] for column in edges], is_left=False)
+        saving -= self._added(total, edges[0], is_left=True)
+        saving -= self._added(total, [column[0] for column in edges], is_left=False)
         return saving
 
-    def _half(self, algebra: Algebra, total: Sum, edges: Iterable[Edge], *, is_left: bool) -> int:
+    def _added(self, total: Sum, edges: Iterable[Edge], *, is_left: bool) -> int:
         """What a sum of halves costs."""
         cost, weight = 0, 1
         for edge in edges:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from einbound.expr.network import Access, Network
-from einbound.forest.algebra import Algebra, Body, Registry, Sum
+from einbound.forest.algebra import Algebra
+from einbound.forest.products import Body, Product, Sum
+from einbound.forest.registry import Registry
 from einbound.plan.masks import Sizes, Steps, Terms, carried_masks, mask_of, subsets_made
 from einbound.plan.order import first_order
 from einbound.plan.subsets import fewest_outside, tabulate
@@ -59,7 +61,7 @@ class Parts:
 
     Attributes:
         cost: Without a coefficient.
-        parts: Connected factors, single ones first; not the whole product.
+        parts: All connected factors, single ones and the whole product among them.
         own: What it costs to make a value of any factors, where all were looked at.
     """
 
@@ -96,13 +98,7 @@ class Prices:
         """What it costs to make a sum once."""
         cost = Cost()
         for product in total:
-            own = self.parts(product.body).cost
-            if len(product.body.factors) == 1 and product.coefficient != 1:
-                # A number times one tensor is a product of two operands.
-                own += Cost(self._size(product.body))
-                if product.body.is_renamed:
-                    own = Cost(own.macs)
-            cost += own
+            cost += self._cost(product)
         return cost
 
     def of(self, algebra: Algebra) -> Cost:
@@ -112,9 +108,13 @@ class Prices:
             cost += self.cost(total).times(self.weight(value))
         return cost
 
-    def _size(self, body: Body) -> int:
+    def _cost(self, product: Product) -> Cost:
+        body, cost = product.body, self.parts(product.body).cost
+        if len(body.factors) != 1 or product.coefficient == 1:
+            return cost
+        # A number times one tensor is a product of two operands, made when its sums are done.
         sizes = self.registry.sizes(body)
-        return prod(sizes[i] for i in body.output)
+        return Cost(prod(sizes[i] for i in body.output), 0 if body.is_renamed else cost.reads)
 
 
 def network(body: Body, sizes: Mapping[int, int]) -> Network:

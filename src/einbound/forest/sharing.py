@@ -7,13 +7,15 @@ on persistent tensors inside of volatile products is worth one even with a singl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from einbound.forest.algebra import Algebra, Body, Form, Product, Sum, entered, value_of
+from einbound.forest.algebra import Algebra, entered, value_of
 from einbound.forest.canonical import Key
 from einbound.forest.parts import Part, Prices
+from einbound.forest.products import Body, Product, Sum
+from einbound.forest.registry import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,11 @@ def _read(algebra: Algebra, product: Product, masks: Sequence[int]) -> tuple[Alg
         made = entered(algebra, (Product(Fraction(1), body.part(mask, frame)),))
         algebra, number = made.algebra, number * made.scale
         body = made.read(body, mask, frame)
-        left = [without(other, mask) for other in left]
+        left = [_without(other, mask) for other in left]
     return algebra, Product(number, body.numbered())
 
 
-def without(mask: int, gone: int) -> int:
+def _without(mask: int, gone: int) -> int:
     """The positions of a mask when those of another one, disjoint, are no longer there."""
     kept, place, position = 0, 0, 0
     while mask >> position:
@@ -157,7 +159,7 @@ class Sharing:
                     readers.append(reader)
         saving = sum(r.saving * self.prices.weight(r.value) for r in readers)
         if known is None:
-            saving -= first.part.own * self._weight(algebra, first.total)
+            saving -= first.part.own * self._weight(first.total)
         return Share(saving, key, tuple(readers))
 
     def _reader(
@@ -174,27 +176,13 @@ class Sharing:
                 if not other.part.mask & used:
                     masks.append(other.part.mask)
                     used |= other.part.mask
-            after = self._replaced(algebra, body, first, masks)
-            rest = self.prices.parts(after).cost.total
-            options.append((rest, algebra.registry.fixed(after).key, tuple(masks)))
+            _, after = _read(algebra, Product(Fraction(1), body), masks)
+            rest = self.prices.parts(after.body).cost.total
+            options.append((rest, algebra.registry.normal(after.body).key, tuple(masks)))
         rest, _, chosen = min(options)
         return Reader(value, position, chosen, cost - rest)
 
-    def _replaced(
-        self, algebra: Algebra, body: Body, occurrence: Occurrence, masks: Iterable[int]
-    ) -> Body:
-        """The body where a value takes the place of equal parts."""
-        number = algebra.registry.made_of(occurrence.form, occurrence.total)
-        left = list(masks)
-        while left:
-            mask = left.pop()
-            frame = body.open(mask)
-            form = algebra.registry.form((Product(Fraction(1), body.part(mask, frame)),))
-            body = body.replaced(mask, (number, tuple(frame[axis] for axis in form.order)))
-            left = [without(other, mask) for other in left]
-        return body.numbered()
-
-    def _weight(self, algebra: Algebra, total: Sum) -> int:
+    def _weight(self, total: Sum) -> int:
         """How often a new value is made."""
         reads = {value for product in total for value, _ in product.body.factors}
         return max(self.prices.weight(value) for value in reads)

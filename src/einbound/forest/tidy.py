@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from einbound.expr.equations import Coefficient
-from einbound.forest.algebra import Algebra, Body, Product, Sum, entered
+from einbound.forest.algebra import Algebra, entered
 from einbound.forest.canonical import Key
 from einbound.forest.parts import N_ALL_PARTS
+from einbound.forest.products import Body, Product, Sum
 
 #: The ways in which a sum reads a value: for each time the axes, relative to the first time, and
 #: the number, relative to that one, as text.

@@ -9,9 +9,11 @@ from itertools import count
 
 from einbound.expr.equations import Coefficient
 from einbound.expr.network import Access
-from einbound.forest.algebra import Algebra, Body, Product, Registry, Sum, exact
+from einbound.forest.algebra import Algebra
 from einbound.forest.forest import Forest, Kind, Production, Value
 from einbound.forest.parts import network
+from einbound.forest.products import Body, Product, Sum, exact
+from einbound.forest.registry import Registry
 
 
 def algebra_of(forest: Forest) -> Algebra:
@@ -20,7 +22,10 @@ def algebra_of(forest: Forest) -> Algebra:
     for each in forest.productions:
         number, body = _read(forest, each)
         sums[each.into] = (*sums.get(each.into, ()), Product(number, body.numbered()))
-    return Algebra(Registry(forest.values), sums, forest.targets)
+    registry = Registry(forest.values)
+    for value, total in sums.items():
+        registry.learn(value, total)
+    return Algebra(registry, sums, forest.targets)
 
 
 def forest_of(algebra: Algebra, origin: Forest) -> Forest:
