@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,6 +104,8 @@ class Program:
             _iterations(iterations),
             None if dtype is None else np.dtype(dtype).newbyteorder("="),
         )
+        # Threads that ask for the same plan must get the same one, since kept values belong to it.
+        self._planning = Lock()
         self._kept = KeptValues(_word(Check, check, "check"))
         # Not a method of its own: a program in a cycle would keep its values until it is collected.
         self._planned: Callable[[Case], Stages] = lru_cache(_N_CASES)(
@@ -201,7 +204,8 @@ class Program:
         stages, case = self._stages, given.case
         if stages is not None and _serves(stages, case):
             return stages
-        stages = self._planned(case)
+        with self._planning:
+            stages = self._planned(case)
         self._stages = stages
         return stages
 

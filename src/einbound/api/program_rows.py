@@ -7,6 +7,7 @@ from math import prod
 
 from einbound.api.stages import Stages
 from einbound.backends.sizes import Peak
+from einbound.expr.equations import Coefficient
 from einbound.forest.blocks import Block, Member, Together, members
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.forest.inline import axis_indices
@@ -244,14 +245,26 @@ def _term(forest: Forest, member: Member, depth: int, macs: int) -> TermRow:
 
 def _text(forest: Forest, production: Production) -> str:
     network = production.network
-    factors = [
-        _factor(forest, value, [network.labels[i] for i in axis_indices(network, k)])
-        for k, value in enumerate(production.operands)
-    ]
-    if production.factor != 1:
-        factors.insert(0, str(production.factor))
+    number, factors = production.factor, []
+    for k, value in enumerate(production.operands):
+        constant = forest.values[value].constant
+        if constant is None:
+            labels = [network.labels[i] for i in axis_indices(network, k)]
+            factors.append(_factor(forest, value, labels))
+        else:
+            number *= constant
+    sign, number = _signed(number)
+    if number != 1 or not factors:
+        factors.insert(0, str(number))
     target = _factor(forest, production.into, [network.labels[i] for i in network.output])
-    return f"{target} += {' '.join(factors)}"
+    return f"{target} {sign} {' '.join(factors)}"
+
+
+def _signed(number: Coefficient) -> tuple[str, Coefficient]:
+    """Whether a number times something is added or taken away, and how much of it."""
+    if not isinstance(number, complex) and number < 0:
+        return "-=", -number
+    return "+=", number
 
 
 def _factor(forest: Forest, value: int, labels: list[object]) -> str:

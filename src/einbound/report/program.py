@@ -182,7 +182,7 @@ def program_text(program: ProgramReport) -> str:
         "shared": program.gains,
         "once, before the first call": _lines(program.once),
         "in every call": _lines(program.each),
-        "values": _values(program.meter.values),
+        "values": _values(program),
         "peak": _peak(program.meter),
         "work": _work(program),
         "limits": _limits(program),
@@ -217,20 +217,23 @@ def _lines(lines: Iterable[Line]) -> Iterator[str]:
 
 _WHY = {
     Home.KEPT: "made once; later calls only read it",
-    Home.WHOLE: "whole, made anew in every call",
+    Home.WHOLE: "as a whole, while it is read",
     Home.STAGED: "a slice at a time",
-    Home.IN_LINE: "computed by whatever reads it, so that it takes no room",
+    Home.IN_LINE: "a part of the products that read it",
     Home.RESULT: "returned",
 }
 
 
-def _values(values: Iterable[ValueCount]) -> Iterator[str]:
+def _values(program: ProgramReport) -> Iterator[str]:
+    free = {value.name: value.home for value in program.free.values}
     head = ("value", "lives", "bytes", "alive", "builds", "uses", "macs", "")
     rows: list[tuple[str, ...]] = [head]
-    for value in values:
+    for value in program.meter.values:
         why = _WHY[value.home]
         if value.loops:
             why += f", for {', '.join(value.loops)}"
+        if free.get(value.name, value.home) is not value.home:
+            why += f"; {free[value.name].value} it would be without limits"
         if value.avoidable_macs:
             why += f"; {count(value.avoidable_macs)} macs are repeated"
         rows.append(
@@ -271,27 +274,15 @@ def _limits(program: ProgramReport) -> Iterator[str]:
         yield f"{row.name} {exact_bytes(row.n_bytes)}: {kept(row.used_bytes, row.n_bytes)}"
     mine, free = (each.macs(program.iterations) for each in (program.meter, program.free))
     yield (
-        f"without limits the peak is {human_bytes(program.free.peak_bytes)}; they cost "
-        f"{_price(mine, free)}"
+        f"without limits the peak is {human_bytes(program.free.peak_bytes)}; {_price(mine, free)}"
     )
-    moved = _moved(program)
-    if moved:
-        yield f"they moved {', '.join(moved)}"
     if program.proven:
-        yield "no other placement of the shared values was found to need fewer macs"
+        yield "no other placement of the shared values that was searched needs fewer macs"
+    else:
+        yield "other placements of the shared values may need fewer macs"
 
 
 def _price(macs: int, free_macs: int) -> str:
     if macs == free_macs or not free_macs:
-        return "no macs"
-    return f"{ratio(macs, free_macs)} of the macs"
-
-
-def _moved(program: ProgramReport) -> list[str]:
-    """The values that live elsewhere without limits."""
-    free = {value.name: value.home for value in program.free.values}
-    return [
-        f"{value.name} ({free[value.name].value} without)"
-        for value in program.meter.values
-        if free.get(value.name, value.home) is not value.home
-    ]
+        return "they cost no macs"
+    return f"with them all calls take {ratio(macs, free_macs)} of the macs"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -154,17 +154,23 @@ def _intakes(
     intakes = {}
     for each in flat(schedule.body):
         if isinstance(each, Read):
-            source = cells[each.source]
-            seen = source
-            while seen.number not in axes and seen.source is not None:
-                seen = cells[seen.source]
-            runs = axes.get(seen.number) or ((0,),) * len(source.indices)
+            indices = cells[each.source].indices
+            looks = tuple(_looks(cells, each.source))
+            runs = next((axes[cell] for cell in looks if axes.get(cell)), ((0,),) * len(indices))
+            leaf = looks[-1]
             intakes[each.into] = Intake(
-                source.value,
+                leaf,
                 tuple(len(run) for run in runs),
-                tuple(source.indices.index(i) for i in cells[each.into].indices),
-                leaves[source.value].dtype.itemsize,
+                tuple(indices.index(i) for i in cells[each.into].indices),
+                leaves[leaf].dtype.itemsize,
                 work.itemsize,
                 buffer_bytes,
             )
     return intakes
+
+
+def _looks(cells: Sequence[Cell], number: int | None) -> Iterator[int]:
+    """A cell, what it looks at, and so on down to memory."""
+    while number is not None:
+        yield number
+        number = cells[number].source
