@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from math import inf, nan
 from typing import Any
 
@@ -28,6 +29,7 @@ from einbound.space import (
     Tree,
     Unknown,
     search,
+    verify_trace,
 )
 from space_problems import Number, Problem, problems
 from space_trees import Say, Spec, Steps, grown
@@ -465,6 +467,44 @@ def test_time_is_what_the_clock_says(order: str) -> None:
 def test_seconds_need_a_clock() -> None:
     with pytest.raises(SpaceError, match=r"limit of 2 seconds without a clock; give clock="):
         Limit(seconds=2)
+    clock: Any = 5
+    with pytest.raises(
+        SpaceError, match=r"limit of 2 seconds with clock 5; give clock=, time\.per"
+    ):
+        Limit(seconds=2, clock=clock)
+
+
+@pytest.mark.parametrize("now", [nan, "noon", None])
+def test_a_clock_that_shows_no_time_is_refused(now: Any) -> None:
+    limit = Limit(seconds=2, clock=lambda: now)
+    with pytest.raises(SpaceError, match=f"clock of the limit shows {now!r}; expected seconds"):
+        search(SYNTHETIC, price, limit=limit)
+
+
+@both_orders
+def test_a_clock_that_goes_back_or_breaks_loses_nothing(order: str) -> None:
+    back = iter([0.0, *range(0, -100, -1)])
+    limit = Limit(seconds=1, clock=lambda: next(back))
+    assert search(SYNTHETIC, price, order=order, limit=limit).proven
+    broken = iter([0.0, 1.0])
+    with pytest.raises(StopIteration):
+        search(SYNTHETIC, price, order=order, limit=Limit(seconds=9, clock=lambda: next(broken)))
+
+
+def test_leaves_may_be_counted_by_numpy() -> None:
+    limit = Limit(leaves=np.int64(1))  # type: ignore[arg-type]
+    assert search(SYNTHETIC, price, limit=limit).stats.scored == 1
+
+
+def test_a_fraction_is_a_score_and_one_beyond_any_float_is_not() -> None:
+    def third(payload: float) -> Any:
+        return Fraction(1, 3) + 10**400 if payload == 3 else Fraction(1, 3)
+
+    result = search(choice(a=1), third)
+    assert result.score == 1 / 3
+    assert verify_trace(choice(a=1), third, None, result.trace)
+    with pytest.raises(SpaceError, match=r"the score of way=a is Fraction.*beyond any float"):
+        search(choice(a=3), third)
 
 
 @pytest.mark.parametrize("seconds", [-1, nan, "2"])

@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from einbound.errors import SpaceError
+from einbound.machine.peak import tracked_growth
 from einbound.space import (
     Child,
     Choice,
@@ -244,6 +245,21 @@ def test_a_bound_that_exceeds_a_score_is_found_by_an_audit_only() -> None:
     assert told == "step 1: the bound 10 exceeds the score 5.0 of this leaf below (size=l)"
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_bound_that_exceeds_a_score_is_found_though_it_left_nothing_out(order: str) -> None:
+    def bound(path: Path[str], subtree: Tree[str, float]) -> float | None:
+        return {(): 0, ("l",): 5, ("l", "x"): 2}.get(tuple(each for _, each in path))
+
+    below = Choice("way", (("x", Child(Leaf(3.0))),))
+    tree = Choice("size", (("l", Child(below)), ("s", Child(Leaf(9.0)))))
+    trace = search(tree, price, bound, order=order).trace
+    assert trace is not None
+    assert trace.outcome.score == 3.0
+    verification = verify_trace(tree, price, bound, trace, audit=False)
+    assert verification.reason == "the bound 5 exceeds the score 3.0"
+    assert verification.path == (("size", "l"), ("way", "x"))
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -291,6 +307,18 @@ def test_a_trace_that_was_not_kept_cannot_be_verified() -> None:
     trace = search(SPACE, price, trace=False).trace
     with pytest.raises(SpaceError, match="there is no trace to verify; search with trace=True"):
         verify_trace(SPACE, price, None, trace)
+    result: Any = search(SPACE, price)
+    with pytest.raises(SpaceError, match=r"is no trace; expected the trace of a result of search"):
+        verify_trace(SPACE, price, None, result)
+
+
+def test_expanded_nodes_are_not_kept_so_that_deep_trees_can_be_verified() -> None:
+    tree: Tree[int, float] = Leaf(0.0)
+    for _ in range(4_000):
+        tree = Choice("level", ((0, Child(tree)),))
+    trace = search(tree, price).trace
+    # The paths of all nodes would take 64 MiB together.
+    assert tracked_growth(lambda: verify_trace(tree, price, None, trace)) < 4 * 2**20
 
 
 # --- bounds by themselves ---
@@ -358,6 +386,11 @@ def test_decisions_of_any_type_are_written_by_the_caller() -> None:
         ('"events"', '"event"'),
         ('"depth_first"', '"any_first"'),
         ('"step": 0', '"number": 0'),
+        ('"step": 0', '"step": "0"'),
+        ('"score": 4.0', '"score": "four"'),
+        ('"score": 4.0', '"score": {"float": "nan"}'),
+        ('"threshold": 4.0', '"threshold": [4]'),
+        ('"proven": true', '"proven": 1'),
         ("einbound.search_trace", "einbound.plan"),
         ("{", "["),
     ],

@@ -227,6 +227,29 @@ def test_a_callable_that_failed_is_asked_again() -> None:
     assert child.subtree == Leaf(1)
 
 
+def test_a_subtree_that_asks_for_itself_is_refused() -> None:
+    verdicts: list[Child[int, int]] = []
+    verdicts.append(Child(lambda: verdicts[0].subtree))
+    for _ in range(2):
+        with pytest.raises(SpaceError, match=r"a subtree asks for itself .*; expected a callable"):
+            _ = verdicts[0].subtree
+
+
+def test_what_interrupts_the_making_leaves_the_subtree_to_be_made() -> None:
+    calls: list[int] = []
+
+    def make() -> Tree[int, int]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return Leaf(7)
+
+    child: Child[int, int] = Child(make)
+    with pytest.raises(KeyboardInterrupt):
+        _ = child.subtree
+    assert child.subtree == Leaf(7)
+
+
 def test_a_value_made_once_lets_its_maker_go() -> None:
     class Maker:
         def __call__(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from einbound.errors import SpaceError
 from einbound.space.document import read, written
-from einbound.space.number import Number
+from einbound.space.number import Number, number
 from einbound.space.stats import SearchStats
 from einbound.space.tree import Path, Reason
 from einbound.space.witness import Witness
@@ -196,6 +196,8 @@ _EVENTS: Mapping[str, type[Event[Any]]] = {
     "left": Left,
 }
 _NAMES = {kind: name for name, kind in _EVENTS.items()}
+_NUMBERS = frozenset({"incumbent", "score", "threshold", "bound", "gap"})
+_CLASSES: Mapping[str, type] = {"step": int, "proven": bool}
 
 
 def _row(record: Event[D] | Outcome[D], encode: Callable[[D], Any]) -> dict[str, Any]:
@@ -218,6 +220,10 @@ def _value(name: str, told: Any, decode: Callable[[Any], D]) -> Any:
     """A field of a record from what was written."""
     if told is None:
         return None
+    if name in _NUMBERS:
+        return number(_number_told(told), name, "the trace")
+    if name in _CLASSES and type(told) is not _CLASSES[name]:
+        raise SpaceError(f"{name} is {told!r}; expected a value of type {_CLASSES[name].__name__}")
     if name == "path":
         return tuple((str(level), decode(decision)) for level, decision in told)
     if name == "verdict":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 
 from einbound.errors import SpaceError
 from einbound.space.number import INFINITY
@@ -37,9 +37,10 @@ class Limit:
         # A comparison that nan fails, too.
         if not isinstance(self.seconds, Real) or not self.seconds >= 0:
             raise SpaceError(f"limit of {self.seconds!r} seconds; expected a number from 0 on")
-        if self.clock is None:
+        if not callable(self.clock):
+            given = "without a clock" if self.clock is None else f"with clock {self.clock!r}"
             raise SpaceError(
-                f"limit of {self.seconds} seconds without a clock; "
+                f"limit of {self.seconds} seconds {given}; "
                 "give clock=, time.perf_counter for example"
             )
 
@@ -58,16 +59,26 @@ class Allowance:
             )
         self._n_leaves = INFINITY if limit.leaves is None else limit.leaves
         self._clock = limit.clock if limit.seconds is not None else None
-        self._end = self._clock() + (limit.seconds or 0) if self._clock else INFINITY
+        self._end = self._now() + (limit.seconds or 0) if self._clock else INFINITY
 
     def covers(self, *, leaf: bool) -> bool:
         """Whether one more node may be entered; a leaf uses one up."""
-        if self._clock is not None and self._clock() >= self._end:
+        if self._clock is not None and self._now() >= self._end:
             return False
         if leaf:
             self._n_leaves -= 1
         return self._n_leaves >= 0
 
+    def _now(self) -> float:
+        assert self._clock is not None, "time is limited by a clock only"
+        now = self._clock()
+        if not isinstance(now, Real) or now != now:
+            raise SpaceError(
+                f"the clock of the limit shows {now!r}; expected seconds, such as "
+                "time.perf_counter tells"
+            )
+        return now
+
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0

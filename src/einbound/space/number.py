@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from einbound.errors import SpaceError
 
@@ -40,6 +40,23 @@ def number(value: object, what: str, where: object) -> Number:
             f"the {what} of {where} is nan, which no number can be compared with; "
             "expected an int or a float, or None where there is none"
         )
-    if isinstance(value, int | float):
+    try:
+        return cast("Number", plain(value))
+    except OverflowError:
+        raise SpaceError(
+            f"the {what} of {where} is {value!r}, which is beyond any float; "
+            "expected an int or a float, or None where there is none"
+        ) from None
+
+
+def plain(value: Any) -> Any:
+    """A real number of any kind as an int or a float, rounded if need be; all else as it is.
+
+    Example:
+        >>> from fractions import Fraction
+        >>> plain(Fraction(1, 2)), plain(None)
+        (0.5, None)
+    """
+    if isinstance(value, int | float) or not isinstance(value, Real):
         return value
     return int(value) if isinstance(value, Integral) else float(value)

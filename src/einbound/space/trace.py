@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from einbound.errors import SpaceError
 from einbound.space.events import Event, Fathomed, Left, Met, Order, Outcome, Scored, Trace
-from einbound.space.number import Number
+from einbound.space.number import Number, number, plain
 from einbound.space.stats import SearchStats
 from einbound.space.traversal import enumerate_leaves, render_path
 from einbound.space.tree import Child, Excluded, Judged, Leaf, Path, Reason, Refuted, Tree
@@ -27,6 +27,8 @@ P = TypeVar("P")
 Score: TypeAlias = Callable[[P], Number | None]
 Bound: TypeAlias = Callable[[Path[D], Tree[D, P]], Number | None]
 _Kind: TypeAlias = type[Event[Any]]
+#: A child with its path, and the nearest and the greatest bound above it.
+_Above: TypeAlias = tuple[Path[D], Judged[D, P], Number, Number]
 
 
 def verify_trace(
@@ -43,8 +45,9 @@ def verify_trace(
     Every leaf in reach must be accounted for once: priced, without a price, below a subtree that
     was fathomed, or below one that was left open at the limit. Scores and bounds are asked again
     and must be what was told; a fathom must have been due at the threshold of that moment; winner,
-    ledger and gap must follow from the events. Events of a depth-first search must come in the
-    order of the tree; those of a best-first search in any order that makes them true.
+    ledger and gap must follow from the events; no leaf may score less than a bound above it. Events
+    of a depth-first search must come in the order of the tree; those of a best-first search in any
+    order that makes them true.
 
     Args:
         tree: What was searched.
@@ -73,19 +76,30 @@ def verify_trace(
     """
     if trace is None:
         raise SpaceError("there is no trace to verify; search with trace=True")
+    if not isinstance(trace, Trace):
+        raise SpaceError(f"{trace!r} is no trace; expected the trace of a result of search")
     if incumbent is not None and incumbent != trace.incumbent:
         return Verification(_differ("incumbent", trace.incumbent, incumbent))
     closed = {each.path: type(each) for each in trace.events if isinstance(each, Fathomed | Left)}
-    walked = tuple(_walk(tree, bound, closed))
-    account = {(each.event, each.path): each for each in walked if each.event is not None}
-    n_expanded = len(walked) - len(account)
+    account: dict[tuple[_Kind, Path[D]], _Due[D, P]] = {}
+    n_expanded = 0
+    for due in _walk(tree, bound, closed):
+        if due.event is None:
+            n_expanded += 1
+        else:
+            account[due.event, due.path] = due
     false = _false_steps(trace, account, lambda event, due: _fault(event, due, score, audit))
     return next(chain(false, _false_outcome(trace, n_expanded)), Verification())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Due(Generic[D, P]):
-    """An event that must be told of a node; None: the node is expanded, which nobody tells."""
+    """An event that must be told of a node; None: the node is expanded, which nobody tells.
+
+    Attributes:
+        bound: What is told: the bound of the nearest node from here up that has one.
+        floor: The greatest bound of all of these, below which no score may be.
+    """
 
     event: _Kind | None
     path: Path[D]
@@ -93,29 +107,31 @@ class _Due(Generic[D, P]):
     verdict: str
     subtree: Tree[D, P] | None
     bound: Number
+    floor: Number
 
 
 def _walk(
     tree: Tree[D, P], bound: Bound[D, P] | None, closed: Mapping[Path[D], _Kind]
 ) -> Iterator[_Due[D, P]]:
     """What is due of every node that is in reach and not below a closed one, in their order."""
-    todo: list[tuple[Path[D], Judged[D, P], Number]] = [((), Child(tree), -inf)]
+    todo: list[_Above[D, P]] = [((), Child(tree), -inf, -inf)]
     while todo:
-        path, judged, known = todo.pop()
+        path, judged, known, floor = todo.pop()
         verdict = type(judged).__name__.lower()
         if not isinstance(judged, Child):
-            yield _Due(Met, path, judged.witness, verdict, None, known)
+            yield _Due(Met, path, judged.witness, verdict, None, known, floor)
         if isinstance(judged, Refuted | Excluded):
             continue
         subtree = judged.subtree
         if bound is not None and isinstance(judged, Child):
             own = bound(path, subtree)
-            known = known if own is None else own
+            known = known if own is None else number(own, "bound", render_path(path) or "the root")
+            floor = max(floor, known)
         event = closed.get(path, Scored if isinstance(subtree, Leaf) else None)
-        yield _Due(event, path, None, verdict, subtree, known)
+        yield _Due(event, path, None, verdict, subtree, known, floor)
         if event is None and not isinstance(subtree, Leaf):
             for decision, each in reversed(subtree.children):
-                todo.append(((*path, (subtree.level, decision)), each, known))
+                todo.append(((*path, (subtree.level, decision)), each, known, floor))
 
 
 def _false_steps(
@@ -151,7 +167,7 @@ def _fault(event: Event[D], due: _Due[D, P], score: Score[P], audit: bool) -> st
         return _differ("verdict", event.verdict, due.verdict) or witness
     if isinstance(event, Scored):
         (payload,) = (payload for _, payload in enumerate_leaves(_subtree(due)))
-        return _differ("score", event.score, score(payload))
+        return _differ("score", event.score, plain(score(payload))) or _inflated(due, score)
     told = _differ("bound", event.bound, due.bound)
     if not told and isinstance(event, Fathomed) and event.bound < event.threshold:
         told = f"the bound {event.bound} is below the threshold {event.threshold}"
@@ -160,10 +176,10 @@ def _fault(event: Event[D], due: _Due[D, P], score: Score[P], audit: bool) -> st
 
 def _inflated(due: _Due[D, P], score: Score[P]) -> str:
     for path, payload in enumerate_leaves(_subtree(due)):
-        value = score(payload)
-        if value is not None and value < due.bound:
-            leaf = render_path(path) or "this leaf"
-            return f"the bound {due.bound} exceeds the score {value} of {leaf} below"
+        value = plain(score(payload))
+        if value is not None and value < due.floor:
+            below = "" if due.event is Scored else f" of {render_path(path) or 'this leaf'} below"
+            return f"the bound {due.floor} exceeds the score {value}{below}"
     return ""
 
 
