@@ -22,6 +22,7 @@ SCRIPTS = (
     "exactness",
     "planner",
     "space",
+    "rewriting",
 )
 #: File with the exit status of each script's last run.
 STATES = "states"
