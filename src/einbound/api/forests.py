@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ BUFFERS = tuple(
     DEFAULT_BUFFER_BYTES >> n for n in range(0, 32, 2) if DEFAULT_BUFFER_BYTES >> n > 64
 )
 _LEAST_BUFFER = 64
+#: Trees that are remembered: a forest is planned again for other limits and other kept values.
+N_TREES_KEPT = 4096
 #: A forest asks for many trees, so each is searched less hard than a single plan.
 EFFORT = Effort(states=2000)
 
@@ -163,6 +166,7 @@ def _named(grown: Grown, network: Network) -> Grown:
     return replace(grown, tree=replace(grown.tree, network=network))
 
 
+@lru_cache(maxsize=N_TREES_KEPT)
 def _grown(job: Job, rules: Rules, room: int | None) -> Grown:
     """The best plan of one product within a room."""
     if room is None or not rules.grid.admitted:

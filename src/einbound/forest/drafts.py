@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -12,7 +12,7 @@ from einbound.forest.forest import Forest
 from einbound.forest.fusion import Part, Staged, bundled
 from einbound.forest.inline import inlined
 from einbound.forest.kept import halves
-from einbound.forest.rooms import furnished
+from einbound.forest.rooms import Furnished, furnished
 from einbound.forest.sequence import sequenced
 from einbound.forest.tools import Tools
 from einbound.plan.ledger import Metered, over_bytes
@@ -36,6 +36,11 @@ class Placements:
     inline: frozenset[int] = frozenset()
     staged: tuple[Staged, ...] = ()
     kept: frozenset[int] = frozenset()
+
+    def of(self, values: frozenset[int]) -> Placements:
+        """What is decided of some values."""
+        staged = tuple(each for each in self.staged if each.value in values)
+        return Placements(self.inline & values, staged, self.kept & values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,43 @@ class Draft:
         return main if self.prelude is None else max(main, self.prelude.metered.space_bytes)
 
     @property
-    def key(self) -> tuple[int, int, int]:
-        """What drafts are compared by."""
-        return self.over_bytes, self.macs, self.space_bytes
+    def key(self) -> tuple[int, int, int, int]:
+        """What drafts are compared by; of equal ones that which repeats less is better."""
+        return self.over_bytes, self.macs, self.main.metered.macs, self.space_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """One half of a sketch.
+
+    Attributes:
+        forest: What it computes.
+        parts: Its productions in order, some inside loops.
+        made: The same with trees and widths.
+    """
+
+    forest: Forest
+    parts: tuple[Part, ...]
+    made: Furnished
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A draft before it is metered: bytes are those of its values and of trees alone.
+
+    Attributes:
+        prelude: Makes the kept values; None if there are none.
+        main: Makes the targets.
+        kept_bytes: Bytes of the kept values.
+        over_bytes: Bytes by which it passes the limit, at least.
+        macs: Multiply-adds of all evaluations, roughly where trips are uneven.
+    """
+
+    prelude: Outline | None
+    main: Outline
+    kept_bytes: int
+    over_bytes: int
+    macs: int
 
 
 @dataclass
@@ -110,56 +149,61 @@ class Drafts:
     limit: Limit
     tools: Tools
     iterations: int = 1
+    sketches: dict[Placements, Sketch | None] = field(default_factory=dict)
     made: dict[Placements, Draft | None] = field(default_factory=dict)
-    _halves: dict[tuple[Forest, tuple[tuple[str, tuple[int, ...]], ...], Limit], Half | None] = (
-        field(default_factory=dict)
-    )
 
     def draft(self, placements: Placements) -> Draft | None:
         """The plan of some placements, whether it fits or not; None: they are not legal."""
         if placements not in self.made:
-            self.made[placements] = self._draft(placements)
+            sketch = self.sketch(placements)
+            self.made[placements] = None if sketch is None else self._draft(placements, sketch)
         return self.made[placements]
 
-    def _draft(self, placements: Placements) -> Draft | None:
+    def sketch(self, placements: Placements) -> Sketch | None:
+        """The plan of some placements before it is metered; None: they are not legal."""
+        if placements not in self.sketches:
+            self.sketches[placements] = self._sketch(placements)
+        return self.sketches[placements]
+
+    def _sketch(self, placements: Placements) -> Sketch | None:
         names = [value.name for value in self.forest.values]
-        staged = tuple((names[each.value], each.axes) for each in placements.staged)
+        staged = {names[each.value]: each.axes for each in placements.staged}
         kept = {names[value] for value in placements.kept}
         rest = inlined(self.forest, placements.inline)
         both = halves(rest, [v.number for v in rest.values if v.name in kept])
-        prelude = None
-        if both.prelude is not None:
-            prelude = self._half(both.prelude, staged, self.limit)
-            if prelude is None:
-                return None
-        kept_bytes = sum(
-            self.tools.itemsize * prod(self.forest.values[value].shape) for value in placements.kept
-        )
-        main = self._half(both.main, staged, self.limit.less(kept_bytes))
+        kept_bytes = sum(self._bytes(value) for value in placements.kept)
+        main = self._outline(both.main, staged, self.limit.less(kept_bytes))
         if main is None:
             return None
-        macs = self.iterations * main.metered.macs
-        macs += 0 if prelude is None else prelude.metered.macs
-        return Draft(placements, prelude, main, kept_bytes, macs)
+        over, macs = main.made.over_bytes, self.iterations * main.made.macs
+        if both.prelude is None:
+            return Sketch(None, main, kept_bytes, over, macs)
+        prelude = self._outline(both.prelude, staged, self.limit)
+        if prelude is None:
+            return None
+        over, macs = max(over, prelude.made.over_bytes), macs + prelude.made.macs
+        return Sketch(prelude, main, kept_bytes, over, macs)
 
-    def _half(
-        self, forest: Forest, staged: tuple[tuple[str, tuple[int, ...]], ...], limit: Limit
-    ) -> Half | None:
-        numbers = {value.name: value.number for value in forest.values}
-        here = tuple(
-            Staged(numbers[name], axes)
-            for name, axes in staged
-            if forest.producers.get(numbers.get(name, -1))
-        )
+    def _bytes(self, value: int) -> int:
+        return self.tools.itemsize * prod(self.forest.values[value].shape)
+
+    def _outline(
+        self, forest: Forest, staged: Mapping[str, tuple[int, ...]], limit: Limit
+    ) -> Outline | None:
+        here = [
+            Staged(value, staged[forest.values[value].name])
+            for value in forest.producers
+            if forest.values[value].name in staged
+        ]
         parts = bundled(forest, here)
         if isinstance(parts, Witness):
             return None
-        best: Half | None = None
+        best: Outline | None = None
         for order in self._orders(forest, parts):
-            made = self._fitted(forest, order, limit)
-            if made is not None and (best is None or _key(made) < _key(best)):
-                best = made
-            if best is None or best.over_bytes == 0:
+            outline = Outline(forest, order, furnished(forest, order, limit, self.tools))
+            if best is None or _rank(outline) < _rank(best):
+                best = outline
+            if best.made.over_bytes == 0:
                 break
         return best
 
@@ -177,14 +221,26 @@ class Drafts:
                 seen.add(order)
                 yield order
 
-    def _fitted(self, forest: Forest, parts: tuple[Part, ...], limit: Limit) -> Half | None:
-        """The plan in an order, made with less room while the meter says that it passes."""
+    def _draft(self, placements: Placements, sketch: Sketch) -> Draft | None:
+        prelude, macs = None, 0
+        if sketch.prelude is not None:
+            prelude = self._fitted(sketch.prelude, self.limit)
+            if prelude is None:
+                return None
+            macs = prelude.metered.macs
+        main = self._fitted(sketch.main, self.limit.less(sketch.kept_bytes))
+        if main is None:
+            return None
+        macs += self.iterations * main.metered.macs
+        return Draft(placements, prelude, main, sketch.kept_bytes, macs)
+
+    def _fitted(self, outline: Outline, limit: Limit) -> Half | None:
+        """The plan of an outline, made with less room while the meter says that it passes."""
         best: Half | None = None
-        room = limit
+        made, room = outline.made, limit
         for _ in range(_N_ROUNDS):
-            made = furnished(forest, parts, room, self.tools)
             try:
-                half = self._metered(ForestPlan(forest, made.block), limit)
+                half = self._metered(ForestPlan(outline.forest, made.block), limit)
             except ScheduleError:
                 # Parts that do not go together after all.
                 return best
@@ -193,6 +249,7 @@ class Drafts:
             if half.over_bytes == 0 or made.over_bytes > 0:
                 break
             room = room.less(half.over_bytes)
+            made = furnished(outline.forest, outline.parts, room, self.tools)
         return best
 
     def _metered(self, plan: ForestPlan, limit: Limit) -> Half:
@@ -223,6 +280,10 @@ class Drafts:
             if over_bytes(metered, limit) <= half.over_bytes:
                 return Half(half.plan, buffer_bytes, metered, half.over_bytes)
         return half
+
+
+def _rank(outline: Outline) -> tuple[int, int]:
+    return outline.made.over_bytes, outline.made.macs
 
 
 def _key(half: Half) -> tuple[int, int, int]:

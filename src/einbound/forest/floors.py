@@ -15,6 +15,8 @@ from einbound.plan.model import Count
 from einbound.plan.order import N_EXACT, first_order
 from einbound.plan.tree import Tree
 
+#: Operands up to which a product with values in line is priced; longer ones count nothing.
+_MOST_OPERANDS = 6
 #: Undecided values below one product up to which all ways to compute them in line are compared.
 _MOST_OPEN = 4
 
@@ -87,7 +89,11 @@ class Floors:
         if len(near) > _MOST_OPEN:
             return 0
         return min(
-            sum(fewest_macs(network) for network in expansions(forest, number, chosen))
+            sum(
+                fewest_macs(network)
+                for network in expansions(forest, number, chosen)
+                if not chosen or len(network.inputs) <= _MOST_OPERANDS
+            )
             for n in range(len(near) + 1)
             for chosen in combinations(sorted(near), n)
         )

@@ -58,6 +58,8 @@ class Site:
         tools: What loops the rules admit.
         has_loops: Whether the scheduler knows common loops.
         iterations: Evaluations in all.
+        given: What is decided already, of the values that are not open.
+        n_open: Values to decide, the largest ones, at most; None: all.
     """
 
     forest: Forest
@@ -65,13 +67,32 @@ class Site:
     tools: Tools
     has_loops: bool = True
     iterations: int = 1
+    given: Placements = Placements()  # noqa: RUF009
+    n_open: int | None = None
     _inlined: dict[frozenset[int], _Rest] = field(default_factory=dict)
 
     @cached_property
-    def shared(self) -> tuple[int, ...]:
-        """The values to decide, those read last first."""
+    def all_shared(self) -> tuple[int, ...]:
+        """The shared values, those read last first."""
         values = self.forest.values
         return tuple(v for v in reversed(self.forest.producers) if values[v].kind is Kind.SHARED)
+
+    @cached_property
+    def shared(self) -> tuple[int, ...]:
+        """The values to decide, in the same order."""
+        largest = sorted(self.all_shared, key=lambda value: (-self.n_bytes(value), value))
+        chosen = set(largest[: self.n_open])
+        return tuple(value for value in self.all_shared if value in chosen)
+
+    @cached_property
+    def closed(self) -> frozenset[int]:
+        """The values about which nothing is asked."""
+        return frozenset(self.all_shared) - frozenset(self.shared)
+
+    @cached_property
+    def start(self) -> Placements:
+        """What is decided of these."""
+        return self.given.of(self.closed)
 
     @cached_property
     def frontier(self) -> frozenset[int]:
@@ -82,7 +103,7 @@ class Site:
     def loops(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """All loops, or pairs of loops, that a value could be staged at: the value and its axes."""
         found: list[tuple[int, tuple[int, ...]]] = []
-        for value in self.shared:
+        for value in self.all_shared:
             shape = self.forest.values[value].shape
             axes = [axis for axis, extent in enumerate(shape) if extent > 1]
             found += [(value, (axis,)) for axis in axes]
@@ -101,7 +122,12 @@ class Site:
     @cached_property
     def least_macs(self) -> int:
         """Multiply-adds that no plan is below."""
-        return self.floors.macs(Placements(), frozenset(self.shared), self.frontier)
+        return self.floors.macs(self.start, frozenset(self.shared), self.frontier)
+
+    @cached_property
+    def plain_macs(self) -> int:
+        """Multiply-adds of the products as they are, each in its best order, without loops."""
+        return self.floors.macs(Placements(kept=self.frontier), frozenset(), self.frontier)
 
     def others(self, value: int, placements: Placements) -> Iterator[Placements]:
         """The placements that differ in one value, as far as the tree admits that.
@@ -109,12 +135,7 @@ class Site:
         What is decided of values behind it may be refused for it; then there is no draft.
         """
         depth = self.shared.index(value)
-        before = frozenset(self.shared[:depth])
-        prefix = Placements(
-            placements.inline & before,
-            tuple(each for each in placements.staged if each.value in before),
-            placements.kept & before,
-        )
+        prefix = placements.of(self.closed.union(self.shared[:depth]))
         for decision, judged in self._ways(depth, value, prefix):
             if isinstance(judged, Child):
                 yield from self._changed(placements, value, decision)
@@ -140,7 +161,7 @@ class Site:
         loops = {staged: number for number, staged in enumerate(self.loops)}
         staged = {each.value: (each.value, each.axes) for each in placements.staged}
         path: list[tuple[str, Decision]] = []
-        for value in self.shared:
+        for value in self.all_shared:
             name = self.forest.values[value].name
             if value in placements.inline:
                 path.append((name, Inline()))
@@ -167,7 +188,7 @@ class Site:
 
     def tree(self) -> Space:
         """All placements of all shared values."""
-        return self.below(0, Placements())
+        return self.below(0, self.start)
 
     def below(self, depth: int, so_far: Placements) -> Space:
         """What is left to decide, once the first values are decided."""
@@ -243,7 +264,7 @@ class Site:
 
         Of a kept value makers and readers run apart.
         """
-        for value in (*self.shared[: depth + 1], *self.forest.targets):
+        for value in (*self.closed, *self.shared[: depth + 1], *self.forest.targets):
             if value in rest.number and value not in so_far.kept:
                 yield rest.number[value]
 
@@ -285,7 +306,8 @@ class Site:
 
     def _read(self, path: Path[Decision]) -> tuple[Placements, frozenset[int]]:
         """What a path decided, and the values that it leaves open."""
-        inline, staged, kept, n = set(), [], set(), 0
+        inline, staged = set(self.start.inline), list(self.start.staged)
+        kept, n = set(self.start.kept), 0
         open_keeping = False
         for _, decision in path:
             if isinstance(decision, Keeping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from einbound.forest.drafts import Draft, Drafts, Placements
@@ -15,8 +16,11 @@ from einbound.space.search import search
 from einbound.space.stats import SearchStats
 from einbound.space.tree import Path
 
-#: Drafts of a search of placements at most, and productions in all of them together.
-_N_DRAFTS, _N_PRODUCTIONS = 256, 1024
+#: Drafts of a search of placements at most.
+_N_DRAFTS = 256
+#: Values that are placed by branch and bound: all of a small forest, else the largest ones; and
+#: of forests with more, those that a greedy search moves.
+_N_OPEN, _N_MOVED = 6, 12
 #: Sweeps of the greedy search over all values.
 _N_SWEEPS = 3
 
@@ -30,7 +34,8 @@ class Planned:
         path: What was decided of each shared value.
         fits: Whether the limit is kept.
         proven: No other placement in the tree gives fewer multiply-adds.
-        least_macs: Multiply-adds that no plan is below.
+        least_macs: Multiply-adds that need no search to better them: those that no plan of a
+            small forest is below, and those of a larger one as it is, without loops.
         stats: What the search of placements looked at.
     """
 
@@ -68,14 +73,12 @@ def plan_forest(
     equal plans (tests/test_forest_plan.py).
     """
     drafts = Drafts(forest, limit, tools, iterations)
-    if n_drafts is None:
-        n_drafts = min(_N_DRAFTS, _N_PRODUCTIONS // max(len(forest.productions), 1))
     site = Site(forest, limit, tools, False, iterations)
-    best = _searched(site, drafts, None, n_drafts)
+    best = _searched(site, drafts, None, n_drafts or _N_DRAFTS)
     if scheduler is BatchScheduler.ORDERED:
         site = replace(site, has_loops=True)
         if not best.fits or best.draft.macs > best.least_macs:
-            best = _searched(site, drafts, best.draft, n_drafts)
+            best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
     if not best.fits:
         best = _lowest(site, drafts, best)
     return replace(best, draft=drafts.enlarged(best.draft))
@@ -83,30 +86,38 @@ def plan_forest(
 
 def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) -> Planned:
     """The best draft of a greedy search, or of branch and bound below it."""
-    draft = _descended(site, drafts, known)
+    is_small = len(site.all_shared) <= _N_OPEN
+    draft = _descended(site if is_small else replace(site, n_open=_N_MOVED), drafts, known)
     fits = draft.over_bytes == 0
-    if fits and draft.macs <= site.least_macs:
-        return _planned(site, draft, SearchStats(), proven=True)
+    # What a large forest computes is not questioned where nothing forces it.
+    enough = site.least_macs if is_small else site.plain_macs
+    if fits and draft.macs <= enough:
+        stats = SearchStats()
+        return Planned(draft, site.path(draft.placements), True, is_small, enough, stats)
+    open_site = site
+    if not is_small:
+        open_site = replace(site, given=draft.placements, n_open=_N_OPEN)
 
     def score(placements: Placements) -> float | None:
+        sketch = drafts.sketch(placements)
+        if sketch is None or sketch.over_bytes > 0:
+            return None
         made = drafts.draft(placements)
         return None if made is None or made.over_bytes > 0 else made.macs
 
     result = search(
-        site.tree(),
+        open_site.tree(),
         score,
-        site.bound,
+        open_site.bound,
         draft.macs if fits else None,
         limit=Leaves(leaves=n_drafts),
         trace=False,
     )
     better = None if result.best is None else drafts.draft(result.best)
-    return _planned(site, better or draft, result.stats, proven=result.proven)
-
-
-def _planned(site: Site, draft: Draft, stats: SearchStats, *, proven: bool) -> Planned:
-    path = site.path(draft.placements)
-    return Planned(draft, path, draft.over_bytes == 0, proven, site.least_macs, stats)
+    chosen = better or draft
+    path = site.path(chosen.placements)
+    proven = result.proven and is_small
+    return Planned(chosen, path, chosen.over_bytes == 0, proven, enough, result.stats)
 
 
 def _descended(site: Site, drafts: Drafts, known: Draft | None) -> Draft:
@@ -117,20 +128,33 @@ def _descended(site: Site, drafts: Drafts, known: Draft | None) -> Draft:
     for _ in range(_N_SWEEPS):
         before = best
         for value in largest_first:
-            if best.over_bytes == 0 and best.macs <= site.least_macs:
+            if best.over_bytes == 0 and best.macs <= site.plain_macs:
                 return best
-            made = [drafts.draft(each) for each in site.others(value, best.placements)]
-            best = min((best, *filter(None, made)), key=lambda draft: draft.key[:2])
+            made = _promising(drafts, site.others(value, best.placements), best)
+            best = min((best, *made), key=lambda draft: draft.key[:3])
         if best is before:
             break
     return best
+
+
+def _promising(drafts: Drafts, placements: Iterable[Placements], best: Draft) -> Iterator[Draft]:
+    """The drafts of those placements whose sketches are no worse than a draft."""
+    for each in placements:
+        sketch = drafts.sketch(each)
+        if sketch is not None and (sketch.over_bytes, sketch.macs) <= (best.over_bytes, best.macs):
+            made = drafts.draft(each)
+            if made is not None:
+                yield made
 
 
 def _lowest(site: Site, drafts: Drafts, best: Planned) -> Planned:
     """The draft of the smallest peak: the same search, without any room."""
     limits = site.limit.peak_bytes, site.limit.workspace_bytes
     nothing = Limit(*(None if given is None else 0 for given in limits))
-    tight = replace(drafts, limit=nothing, made={})
-    found = _descended(replace(site, limit=Limit(None, None)), tight, None)
-    chosen = min(best.draft, drafts.judged(found), key=lambda draft: draft.key)
-    return _planned(site, chosen, best.stats, proven=False)
+    tight = Drafts(drafts.forest, nothing, drafts.tools, drafts.iterations)
+    free = replace(site, limit=Limit(None, None), n_open=_N_MOVED)
+    found = drafts.judged(_descended(free, tight, None))
+    chosen = min(best.draft, found, key=lambda draft: draft.key)
+    path = site.path(chosen.placements)
+    fits = chosen.over_bytes == 0
+    return replace(best, draft=chosen, path=path, fits=fits, proven=False)
