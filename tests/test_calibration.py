@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,6 +96,9 @@ def test_rows_of_old_have_no_routine() -> None:
         "c\td\tr\tl\t1.0\t\t1\t2.5\t3\t0\t0\t0",
         "c\td\tr\tl\t1.0\t\t1\t2\t3\tmaybe\t0\t0",
         f"c\td\tr\tl\t1.0\t\t1\t{10**80}\t3\t0\t0\t0",
+        "c\td\tr\tl\t1_0\t\t1\t2\t3\t0\t0\t0",
+        "c\td\tr\tl\t 1\t\t1\t2\t3\t0\t0\t0",
+        "c\td\tr\tl\t1\t\t1\t\u0663\t3\t0\t0\t0",
         "what?",
     ],
 )
@@ -110,13 +114,34 @@ def test_a_malformed_line_is_left_out_and_counted(line: str) -> None:
     [
         ({"measured_ms": -1.0}, "measured_ms is -1.0; expected a finite number of at least 0"),
         ({"model_ms": math.inf}, "model_ms is inf; expected a finite number"),
-        ({"kernels": 0}, "kernels is 0; expected a whole number from 1"),
-        ({"flops": 1.5}, "flops is 1.5; expected a whole number from 0"),
+        ({"kernels": 0}, "kernels is 0; expected a whole number of at least 1"),
+        ({"flops": 1.5}, "flops is 1.5; expected a whole number of at least 0"),
+        ({"flops": 2**200}, r"flops is \d+; expected less than 2\*\*200"),
+        ({"measured_ms": "1"}, "measured_ms is '1'; expected a finite number"),
+        ({"measured_ms": True}, "measured_ms is True; expected a finite number"),
+        ({"label": 5}, "label is 5; expected text"),
+        ({"opaque": 1}, "opaque is 1; expected True or False"),
     ],
 )
 def test_a_reading_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(MachineError, match=message):
         reading(**fields)
+
+
+def test_numbers_of_numpy_and_times_of_any_size_are_written() -> None:
+    row = reading(measured_ms=np.float64(1.5), flops=np.int64(7))
+    assert read_readings(row.line).rows == (row,)
+    assert [type(each) for each in (row.measured_ms, row.flops)] == [float, int]
+    assert read_readings(reading(measured_ms=1e300).line).rows[0].measured_ms == 1e300
+    assert "-" not in reading(measured_ms=-0.0).line
+
+
+def test_a_time_too_short_for_seconds_shows_no_peak() -> None:
+    short = reading(measured_ms=5e-324, flops=1)
+    assert fit([short]) == ()
+    assert disagreements([short], lambda _: Peaks(1.0)) == ()
+    with pytest.raises(MachineError, match=r"measured_ms is 5e-324; expected a time above 0"):
+        agreement(short, Peaks(1.0))
 
 
 # fit ----------------------------------------------------------------------------------------

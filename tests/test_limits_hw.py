@@ -18,8 +18,10 @@ from einbound.machine.gpu import A100, GPUS, H100, H200, gpu
 from einbound.machine.limits import CacheLevel, HardwareLimits, MmaLimits, Scope, StagedLayout
 from einbound.machine.peak import output_of
 from einbound.machine.precision import Precision
+from einbound.machine.roofline import Peaks
 from einbound.machine.target import target_limits
 
+FOREIGN = np.dtype("float32").newbyteorder()
 F16, BF16, F32 = Precision.FLOAT16, Precision.BFLOAT16, Precision.FLOAT32
 #: As callers may write it: mappings, lists and short names.
 made_mma: Any = MmaLimits
@@ -46,15 +48,28 @@ MMA: MmaLimits = made_mma(
         ("tf32", Precision.TFLOAT32),
         ("fp8_e5m2", Precision.FLOAT8_E5M2),
         (np.dtype("complex128"), Precision.COMPLEX128),
+        ("f16", F16),
+        ("f4", F32),
+        (np.dtype("float64").str, Precision.FLOAT64),
+        ("d", Precision.FLOAT64),
+        ("half", F16),
+        (float, Precision.FLOAT64),
+        (complex, Precision.COMPLEX128),
     ],
 )
 def test_a_format_is_known_by_its_names_and_dtypes(given_as: object, meant: Precision) -> None:
     assert Precision.of(given_as) is meant
 
 
-@pytest.mark.parametrize("given_as", ["f33", "", np.dtype("int64"), np.dtype(">f4"), 32, None])
+@pytest.mark.parametrize("given_as", ["f33", "", np.dtype("int64"), int, "i4", 32, None])
 def test_what_is_no_format_is_refused_with_the_known_ones(given_as: object) -> None:
     with pytest.raises(MachineError, match=r"is no number format of kernels; expected one of flo"):
+        Precision.of(given_as)
+
+
+@pytest.mark.parametrize("given_as", [FOREIGN, FOREIGN.str])
+def test_a_format_in_foreign_byte_order_is_refused(given_as: object) -> None:
+    with pytest.raises(MachineError, match=r"foreign order; kernels expect native order, so conv"):
         Precision.of(given_as)
 
 
@@ -126,6 +141,20 @@ def test_any_limits_come_back_from_text(limits: HardwareLimits) -> None:
     assert HardwareLimits.from_json(limits.to_json()) == limits
 
 
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    level = CacheLevel(np.int64(2**15), 8, 64, np.float32(1e11))  # type: ignore[arg-type]
+    limits = HardwareLimits(
+        n_sm=np.int64(3),  # type: ignore[arg-type]
+        simd_vector_bytes=np.int32(32),  # type: ignore[arg-type]
+        peak_flops=np.float32(2.0),  # type: ignore[arg-type]
+        levels=(level,),
+    )
+    assert HardwareLimits.from_json(limits.to_json()) == limits
+    given_as = (limits.n_sm, limits.peak_flops, level.bytes)
+    assert [type(each) for each in given_as] == [int, float, int]
+    assert Peaks(np.float64(1e9)).flops_per_second == 1e9
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -139,6 +168,11 @@ def test_any_limits_come_back_from_text(limits: HardwareLimits) -> None:
         ({"levels": ({"bytes": 1},)}, "CacheLevel needs ways; given were bytes"),
         ({"levels": ({"size": 1},)}, "CacheLevel has no field 'size'; expected one of bytes"),
         ({"mma": 32}, "32 is no MmaLimits; expected a mapping of its fields"),
+        ({"levels": 5}, "levels is 5; expected a list"),
+        ({"format_flops": [5]}, "format_flops has 5; expected a mapping, or pairs"),
+        ({"format_flops": "f32"}, "format_flops is 'f32'; expected a list"),
+        ({"native_fp16_arithmetic": "no"}, "native_fp16_arithmetic is 'no'; expected True or Fal"),
+        ({"codegen_tag": 5}, "codegen_tag is 5; expected text"),
         ({"format_flops": {"f32": 0.0}}, "format_flops of float32 is 0.0; expected a finite"),
     ],
 )
@@ -156,6 +190,9 @@ def test_a_limit_that_makes_no_sense_is_refused(fields: dict[str, object], messa
         ({"tiles": {("f16", "f16", "f1"): (8, 8, 8)}}, "'f1' is no number format"),
         ({"wide_scopes": {"f16": "block"}}, "'block' is no Scope; expected one of 'per_statement'"),
         ({"layouts": {("f16", "f16", "f16"): "x"}}, "'x' is no StagedLayout; expected one of"),
+        ({"tiles": 5}, "tiles is 5; expected a list"),
+        ({"tiles": {5: (8, 8, 8)}}, "5 are no formats of A, B and the accumulator"),
+        ({"wide_scopes": {"f16": 5}}, "5 is no Scope; expected one of 'per_statement'"),
         ({"depths": 2}, "depths is 2; expected a list of whole numbers"),
     ],
 )
@@ -172,10 +209,12 @@ def test_matrix_limits_that_make_no_sense_are_refused(
     [
         ("{", "limits are no JSON"),
         ("[]", "is no HardwareLimits; expected a mapping"),
+        (None, "limits are no JSON"),
+        ("[" * 100_000, "limits are no JSON"),
         ('{"cores": 2}', "HardwareLimits has no field 'cores'"),
     ],
 )
-def test_text_that_is_no_limits_is_refused(text: str, message: str) -> None:
+def test_text_that_is_no_limits_is_refused(text: Any, message: str) -> None:
     with pytest.raises(MachineError, match=message):
         HardwareLimits.from_json(text)
 
@@ -276,6 +315,24 @@ def test_a_container_that_tells_nothing_gets_values_that_are_said_to_be_filled_i
     assert found.guessed == ("core", "simd_vector_bytes", "clock_hz", "levels")
     sizes = tuple((c.bytes, c.ways, c.line_bytes) for c in found.limits.levels)
     assert sizes == FALLBACK_CACHES
+
+
+@pytest.mark.parametrize("clock", ["nan", "inf", "-2000", "fast"])
+def test_a_clock_that_makes_no_sense_is_filled_in(clock: str, tmp_path: Path) -> None:
+    linux(tmp_path, f"flags: avx2\ncpu MHz: {clock}\n")
+    found = detected(tmp_path, "Linux", "x86_64")
+    assert found.limits.clock_hz == 6.2e9
+    assert "clock_hz" in found.guessed
+
+
+def test_files_of_bytes_and_sizes_in_gibibytes_are_read(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_bytes(b"flags: avx \xff\n")
+    cache(tmp_path, 0, "1", "Data", "32K", "8")
+    cache(tmp_path, 1, "4", "Unified", "1G", "16")
+    found = detected(tmp_path, "Linux", "x86_64").limits
+    assert [level.bytes for level in found.levels] == [2**15, 2**30]
+    assert found.simd_vector_bytes == 32
 
 
 def test_an_unknown_core_is_held_to_be_as_fast_as_any_known_one(tmp_path: Path) -> None:

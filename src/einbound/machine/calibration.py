@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from numbers import Real
 
 from einbound.errors import MachineError
 from einbound.machine.readings import Reading
@@ -77,11 +78,11 @@ def fit(rows: Iterable[Reading], *, margin: float = 0.0) -> tuple[Fit, ...]:
         >>> round(fit([row])[0].peaks.flops_per_second)
         1000002000
     """
-    if not 0 <= margin < math.inf:
+    if not isinstance(margin, Real) or not 0 <= margin < math.inf:
         raise MachineError(f"margin is {margin!r}; expected a share of at least 0, such as 0.1")
     by_backend: dict[str, list[Reading]] = {}
     for row in rows:
-        if not row.opaque and row.measured_ms > 0:
+        if not row.opaque and row.seconds > 0:
             by_backend.setdefault(row.backend, []).append(row)
     return tuple(_fitted(name, found, margin) for name, found in by_backend.items())
 
@@ -162,7 +163,7 @@ def agreement(row: Reading, peaks: Peaks, bound_seconds: float | None = None) ->
         >>> agreement(row, Peaks(1e8)).accord, agreement(row, Peaks(1e8)).implied.flops_per_second
         (<Accord.VIOLATION: 'violation'>, 1000000000.0)
     """
-    if row.measured_ms <= 0:
+    if row.seconds <= 0:
         raise MachineError(f"measured_ms is {row.measured_ms}; expected a time above 0")
     every = Work(row.flops, row.bytes)
     exact = row.exact
@@ -181,7 +182,7 @@ def agreement(row: Reading, peaks: Peaks, bound_seconds: float | None = None) ->
 def disagreements(
     rows: Iterable[Reading], peaks_of: Callable[[str], Peaks | None]
 ) -> tuple[Agreement, ...]:
-    """The first disagreement of every backend and digest.
+    """The first violation and the first diagnostic of every backend and digest.
 
     Args:
         rows: Readings; those without a time are left out.
@@ -190,7 +191,7 @@ def disagreements(
     found: dict[tuple[str, str, Accord], Agreement] = {}
     for row in rows:
         peaks = peaks_of(row.backend)
-        if peaks is None or row.measured_ms <= 0:
+        if peaks is None or row.seconds <= 0:
             continue
         seen = agreement(row, peaks)
         if seen.accord is not Accord.AGREES:

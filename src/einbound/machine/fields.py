@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from einbound.errors import MachineError
@@ -14,25 +15,53 @@ R = TypeVar("R")
 S = TypeVar("S", bound=StrEnum)
 
 
-def check_count(name: str, given: object) -> None:
-    """Nothing, if `given` is a whole number of at least 1.
+def count(name: str, given: object, least: int = 1) -> int:
+    """A whole number of at least `least`, of Python or of NumPy, as an int.
 
     Raises:
-        MachineError: It is not.
+        MachineError: It is something else.
+
+    Example:
+        >>> count("n_sm", 132)
+        132
     """
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise MachineError(f"{name} is {given!r}; expected a whole number of at least 1")
+    if not isinstance(given, Integral) or isinstance(given, bool) or int(given) < least:
+        raise MachineError(f"{name} is {given!r}; expected a whole number of at least {least}")
+    return int(given)
 
 
-def check_rate(name: str, given: object) -> None:
-    """Nothing, if `given` is a finite number above 0.
+def rate(name: str, given: object) -> float:
+    """A finite number above 0, of Python or of NumPy; whole ones stay whole.
 
     Raises:
-        MachineError: It is not.
+        MachineError: It is something else.
     """
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
     if not (is_number and math.isfinite(given) and given > 0):  # type: ignore[arg-type,operator]
         raise MachineError(f"{name} is {given!r}; expected a finite number above 0, per second")
+    return given if isinstance(given, int) else float(given)  # type: ignore[arg-type]
+
+
+def flag(name: str, given: object) -> bool:
+    """True or False.
+
+    Raises:
+        MachineError: It is something else.
+    """
+    if not isinstance(given, bool):
+        raise MachineError(f"{name} is {given!r}; expected True or False")
+    return given
+
+
+def as_text(name: str, given: object) -> str:
+    """A text.
+
+    Raises:
+        MachineError: It is something else.
+    """
+    if not isinstance(given, str):
+        raise MachineError(f"{name} is {given!r}; expected text")
+    return given
 
 
 def counts(name: str, given: Any, length: int | None = None) -> tuple[Any, ...]:
@@ -44,14 +73,31 @@ def counts(name: str, given: Any, length: int | None = None) -> tuple[Any, ...]:
     found = tuple(given) if isinstance(given, Iterable) else None
     if found is None or (length is not None and len(found) != length):
         raise MachineError(f"{name} is {given!r}; expected {length or 'a list of'} whole numbers")
+    return tuple(count(f"a number of {name}", each) for each in found)
+
+
+def pairs(name: str, given: Any) -> tuple[tuple[Any, Any], ...]:
+    """Keys and values of a mapping, or the pairs that are given instead.
+
+    Raises:
+        MachineError: It is neither.
+    """
+    found = tuple(given.items()) if isinstance(given, Mapping) else items(name, given)
     for each in found:
-        check_count(f"a number of {name}", each)
-    return found
+        if not isinstance(each, Sequence) or len(each) != 2:
+            raise MachineError(f"{name} has {each!r}; expected a mapping, or pairs")
+    return tuple((key, value) for key, value in found)
 
 
-def pairs(given: Any) -> Iterable[tuple[Any, Any]]:
-    """Keys and values of a mapping, or the pairs that are given instead."""
-    return given.items() if isinstance(given, Mapping) else given
+def items(name: str, given: Any) -> tuple[Any, ...]:
+    """What is listed.
+
+    Raises:
+        MachineError: It is no list.
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise MachineError(f"{name} is {given!r}; expected a list")
+    return tuple(given)
 
 
 def ordered(given: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
@@ -60,8 +106,8 @@ def ordered(given: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
 
 
 def listed(given: Any) -> tuple[Any, ...]:
-    """The items in `given`; one text is one item."""
-    return (given,) if isinstance(given, str) else tuple(given)
+    """The items in `given`; what is no list, a text among them, is one item."""
+    return (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
 
 
 def member(kind: type[S], given: object) -> S:

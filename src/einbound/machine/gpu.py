@@ -10,7 +10,8 @@ Sources, by the letter that stands beside a figure:
 - [H] "NVIDIA H100 Tensor Core GPU Architecture", whitepaper, and the H100 data sheet (SXM5).
 - [H2] H200 data sheet (SXM).
 
-Rates are of dense matrices and at the highest clock, so they are ceilings of the class.
+Rates are of dense matrices and at the highest clock, so they are ceilings of the class. How many
+ways their caches have is not published; the numbers here are placeholders that no model reads.
 """
 
 from __future__ import annotations

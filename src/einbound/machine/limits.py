@@ -6,10 +6,22 @@ Found out for the processor at hand in `machine.cpu`; written down for GPUs in `
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from numbers import Integral
 
 from einbound.errors import MachineError
-from einbound.machine.fields import check_count, check_rate, counts, ordered, pairs, record
+from einbound.machine.fields import (
+    as_text,
+    count,
+    counts,
+    flag,
+    items,
+    ordered,
+    pairs,
+    rate,
+    record,
+)
 from einbound.machine.mma import MmaLimits, MmaTile, Scope, StagedLayout, Triple
 from einbound.machine.precision import Precision
 
@@ -43,8 +55,9 @@ class CacheLevel:
 
     def __post_init__(self) -> None:
         for name in ("bytes", "ways", "line_bytes"):
-            check_count(f"{name} of a level", getattr(self, name))
-        check_rate("bytes_per_second of a level", self.bytes_per_second)
+            object.__setattr__(self, name, count(f"{name} of a level", getattr(self, name)))
+        per_second = rate("bytes_per_second of a level", self.bytes_per_second)
+        object.__setattr__(self, "bytes_per_second", per_second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,20 +122,20 @@ class HardwareLimits:
     max_workgroups_per_sm: int | None = None
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
-        for name in ("peak_flops", "peak_memory_bandwidth", "clock_hz"):
-            if getattr(self, name) is not None:
-                check_rate(name, getattr(self, name))
-        _check_vector(self.simd_vector_bytes)
-        levels = tuple(record(CacheLevel, given) for given in self.levels)
+        for names, checked in _CHECKED.items():
+            for name in names:
+                given = getattr(self, name)
+                object.__setattr__(self, name, None if given is None else checked(name, given))
+        object.__setattr__(self, "simd_vector_bytes", _vector(self.simd_vector_bytes))
+        flag("native_fp16_arithmetic", self.native_fp16_arithmetic)
+        levels = tuple(record(CacheLevel, given) for given in items("levels", self.levels))
         object.__setattr__(self, "levels", levels)
         if self.mma is not None:
             object.__setattr__(self, "mma", record(MmaLimits, self.mma))
-        rates = [(Precision.of(key), rate) for key, rate in pairs(self.format_flops)]
-        for precision, rate in rates:
-            check_rate(f"format_flops of {precision}", rate)
+        rates = [
+            (Precision.of(key), rate(f"format_flops of {Precision.of(key)}", per_second))
+            for key, per_second in pairs("format_flops", self.format_flops)
+        ]
         object.__setattr__(self, "format_flops", ordered(rates))
         if self.max_workgroup_dims is not None:
             dims = counts("max_workgroup_dims", self.max_workgroup_dims, 3)
@@ -158,7 +171,7 @@ class HardwareLimits:
         """
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise MachineError(f"limits are no JSON: {error}; give what to_json wrote") from None
         return record(cls, data)
 
@@ -189,11 +202,17 @@ _COUNTS = (
     "max_threads_per_sm",
     "max_workgroups_per_sm",
 )
+#: What fields that may be None must be otherwise.
+_CHECKED: Mapping[tuple[str, ...], Callable[[str, object], object]] = {
+    _COUNTS: count,
+    ("peak_flops", "peak_memory_bandwidth", "clock_hz"): rate,
+    ("worker_pool_tag", "codegen_tag"): as_text,
+}
 
 
-def _check_vector(given: object) -> None:
-    is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 0
-    if not is_count or given & (given - 1):  # type: ignore[operator]
-        raise MachineError(
-            f"simd_vector_bytes is {given!r}; expected a power of two, or 0 for a GPU"
-        )
+def _vector(given: object) -> int:
+    if isinstance(given, Integral) and not isinstance(given, bool):
+        n_bytes = int(given)
+        if n_bytes >= 0 and not n_bytes & (n_bytes - 1):
+            return n_bytes
+    raise MachineError(f"simd_vector_bytes is {given!r}; expected a power of two, or 0 for a GPU")

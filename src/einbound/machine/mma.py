@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from einbound.errors import MachineError
-from einbound.machine.fields import check_count, counts, listed, member, ordered, pairs
+from einbound.machine.fields import count, counts, listed, member, ordered, pairs
 from einbound.machine.precision import Precision
 
 #: Formats of A, of B and of the accumulator.
@@ -58,13 +59,18 @@ class MmaLimits:
     depths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_count("width of matrix instructions", self.width)
-        tiles = [(_triple(key), counts("a tile", tile, 3)) for key, tile in pairs(self.tiles)]
+        object.__setattr__(self, "width", count("width of matrix instructions", self.width))
+        tiles = [
+            (_triple(key), counts("a tile", tile, 3)) for key, tile in pairs("tiles", self.tiles)
+        ]
         scopes = [
             (Precision.of(key), tuple(member(Scope, scope) for scope in listed(given)))
-            for key, given in pairs(self.wide_scopes)
+            for key, given in pairs("wide_scopes", self.wide_scopes)
         ]
-        layouts = [(_triple(key), member(StagedLayout, x)) for key, x in pairs(self.layouts)]
+        layouts = [
+            (_triple(key), member(StagedLayout, each))
+            for key, each in pairs("layouts", self.layouts)
+        ]
         object.__setattr__(self, "tile", counts("the tile", self.tile, 3))
         # Sorting is stable: of one triple, the preferred tile stays first.
         object.__setattr__(self, "tiles", ordered(tiles))
@@ -79,7 +85,7 @@ class MmaLimits:
 
 
 def _triple(given: Any) -> Triple:
-    if isinstance(given, str) or len(tuple(given)) != 3:
+    if isinstance(given, str) or not isinstance(given, Iterable) or len(tuple(given)) != 3:
         raise MachineError(f"{given!r} are no formats of A, B and the accumulator; give three")
     a, b, accumulator = (Precision.of(each) for each in given)
     return a, b, accumulator

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
+
+import numpy as np
 
 from einbound.errors import MachineError
 
@@ -24,7 +27,9 @@ class Precision(StrEnum):
         """The format that is meant by a member, a NumPy dtype, or a long or short name.
 
         Args:
-            given: For example `Precision.FLOAT32`, "float32", "f32" or `numpy.dtype("float32")`.
+            given: For example `Precision.FLOAT32`, "float32", "f32", `numpy.dtype("float32")` or
+                what NumPy takes for one, such as "<f4". Short names go before those of NumPy:
+                "f16" has 16 bits.
 
         Raises:
             MachineError: It is none of these.
@@ -36,8 +41,16 @@ class Precision(StrEnum):
         # A dtype has a name, a scalar type of NumPy is a class.
         name = given if isinstance(given, str) else getattr(given, "name", None)
         name = str(name or getattr(given, "__name__", "")).lower()
-        found = _SHORT.get(name) or _LONG.get(name)
-        if found is not None and getattr(given, "isnative", True) is not False:
+        found, meant = _SHORT.get(name) or _LONG.get(name), given
+        if found is None and isinstance(given, str | type):
+            meant = _dtype(given)
+            found = _LONG.get(meant.name) if meant is not None else None
+        if found is not None and getattr(meant, "isnative", True) is False:
+            raise MachineError(
+                f"{given!r} has the bytes of its numbers in foreign order; kernels expect native "
+                "order, so convert the array first"
+            )
+        if found is not None:
             return found
         raise MachineError(
             f"{given!r} is no number format of kernels; expected one of {', '.join(cls)}, or "
@@ -53,6 +66,14 @@ class Precision(StrEnum):
     def real(self) -> Precision:
         """The format of one part of a complex number; a real format itself."""
         return _REAL.get(self, self)
+
+
+def _dtype(given: str | type) -> np.dtype[Any] | None:
+    """What NumPy takes it for; None: nothing."""
+    try:
+        return np.dtype(given)
+    except TypeError:
+        return None
 
 
 _LONG = {member.value: member for member in Precision}

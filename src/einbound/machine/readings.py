@@ -6,11 +6,14 @@ What peaks they show is fitted in `machine.calibration`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
+from numbers import Real
+from typing import TypeVar
 
 from einbound.errors import MachineError
+from einbound.machine.fields import as_text, count, flag
 from einbound.machine.roofline import Work
 
 COLUMNS = (
@@ -32,6 +35,10 @@ ADDED_LATER = "routine"
 #: No run counts so far; rates of more would not be finite numbers.
 MOST_COUNT = 2**200
 MS_STEP = Decimal("0.000001")
+# Room for all digits of the largest float.
+_WIDE = Context(prec=400)
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +75,17 @@ class Reading:
 
     def __post_init__(self) -> None:
         for name in ("backend", "digest", "routine", "label"):
-            object.__setattr__(self, name, _one_field(getattr(self, name)))
-        for name in ("measured_ms", "model_ms"):
-            given = getattr(self, name)
-            if given is not None and not (math.isfinite(given) and given >= 0):
-                raise MachineError(f"{name} is {given!r}; expected a finite number of at least 0")
+            object.__setattr__(self, name, _one_field(as_text(name, getattr(self, name))))
+        object.__setattr__(self, "measured_ms", _ms("measured_ms", self.measured_ms))
+        if self.model_ms is not None:
+            object.__setattr__(self, "model_ms", _ms("model_ms", self.model_ms))
         for name, least in (("kernels", 1), ("flops", 0), ("bytes", 0)):
-            given = getattr(self, name)
-            if type(given) is not int or not least <= given < MOST_COUNT:
-                raise MachineError(
-                    f"{name} is {given!r}; expected a whole number from {least} to 2**200 - 1"
-                )
+            given = count(name, getattr(self, name), least)
+            if given >= MOST_COUNT:
+                raise MachineError(f"{name} is {given}; expected less than 2**200")
+            object.__setattr__(self, name, given)
+        for name in ("flops_approx", "bytes_approx", "opaque"):
+            flag(name, getattr(self, name))
 
     @property
     def seconds(self) -> float:
@@ -148,7 +155,7 @@ def read_readings(text: str) -> Readings:
     legacy = tuple(name for name in COLUMNS if name != ADDED_LATER)
     rows: list[Reading] = []
     n_malformed = 0
-    for line in text.split("\n"):
+    for line in as_text("readings", text).split("\n"):
         cells = tuple(line.removesuffix("\r").split("\t"))
         if cells in (("",), COLUMNS, legacy):
             continue
@@ -169,11 +176,11 @@ def _reading(cells: dict[str, str]) -> Reading | None:
             digest=cells["digest"],
             routine=cells.get(ADDED_LATER, ""),
             label=cells["label"],
-            measured_ms=float(cells["measured_ms"]),
-            model_ms=float(cells["model_ms"]) if cells["model_ms"] else None,
-            kernels=int(cells["kernels"]),
-            flops=int(cells["flops"]),
-            bytes=int(cells["bytes"]),
+            measured_ms=_number(float, cells["measured_ms"]),
+            model_ms=_number(float, cells["model_ms"]) if cells["model_ms"] else None,
+            kernels=_number(int, cells["kernels"]),
+            flops=_number(int, cells["flops"]),
+            bytes=_number(int, cells["bytes"]),
             flops_approx=_FLAGS[cells["flops_approx"]],
             bytes_approx=_FLAGS[cells["bytes_approx"]],
             opaque=_FLAGS[cells["opaque"]],
@@ -185,6 +192,21 @@ def _reading(cells: dict[str, str]) -> Reading | None:
 _FLAGS = {"0": False, "1": True, "false": False, "true": True}
 
 
+def _number(kind: Callable[[str], N], cell: str) -> N:
+    # Python also reads grouped digits, spaces and other scripts, which no file of readings has.
+    if not cell.isascii() or cell != cell.strip() or "_" in cell:
+        raise ValueError(cell)
+    return kind(cell)
+
+
+def _ms(name: str, given: object) -> float:
+    """Milliseconds as a number of Python."""
+    is_number = isinstance(given, Real) and not isinstance(given, bool)
+    if not (is_number and math.isfinite(given) and given >= 0):  # type: ignore[arg-type,operator]
+        raise MachineError(f"{name} is {given!r}; expected a finite number of at least 0")
+    return abs(float(given))  # type: ignore[arg-type]
+
+
 def _one_field(text: str) -> str:
     """Text without the characters that end a field or a line."""
     return text.translate({ord(each): " " for each in "\t\n\r"})
@@ -192,4 +214,4 @@ def _one_field(text: str) -> str:
 
 def _floored(ms: float) -> str:
     # Of the shortest decimal, not of the binary number, so that reading and writing again is exact.
-    return f"{Decimal(repr(ms)).quantize(MS_STEP, ROUND_FLOOR):f}"
+    return f"{Decimal(repr(ms)).quantize(MS_STEP, ROUND_FLOOR, _WIDE):f}"

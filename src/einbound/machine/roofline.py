@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from einbound.errors import MachineError
-from einbound.machine.fields import check_rate
+from einbound.machine.fields import rate
 from einbound.machine.limits import HardwareLimits
 from einbound.machine.precision import Precision
 
@@ -61,7 +61,7 @@ class Peaks:
     def __post_init__(self) -> None:
         for name in ("flops_per_second", "bytes_per_second"):
             if getattr(self, name) is not None:
-                check_rate(name, getattr(self, name))
+                object.__setattr__(self, name, rate(name, getattr(self, name)))
 
     def legs(self, work: Work) -> tuple[tuple[Leg, float], ...]:
         """Seconds of each leg whose count and peak are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from einbound.machine.peak import output_of
 
 #: Associativity of a cache where it is not told.
 FALLBACK_WAYS = 8
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 Sysctl = Callable[[str], str]
 #: Size, ways and line of one cache.
@@ -112,9 +114,10 @@ def _linux_clock(root: Path, cpuinfo: Mapping[str, str]) -> tuple[float | None, 
     if most:
         return most * 1e3, True
     try:
-        return float(cpuinfo.get("cpu MHz", "")) * 1e6 or None, False
+        mhz = float(cpuinfo.get("cpu MHz", ""))
     except ValueError:
         return None, False
+    return (mhz * 1e6 if 0 < mhz < math.inf else None), False
 
 
 def _linux_cores(root: Path) -> int:
@@ -173,7 +176,7 @@ def ask_sysctl(name: str) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text("utf-8", errors="replace")
     except OSError:
         return ""
 
@@ -187,8 +190,8 @@ def _number(found: Mapping[str, str], name: str) -> int:
 
 
 def _bytes(text: str) -> int:
-    """A whole number with K, M or nothing after it; 0 where there is none."""
+    """A whole number with K, M, G or nothing after it; 0 where there is none."""
     text = text.strip()
-    unit = {"K": 2**10, "M": 2**20}.get(text[-1:], 1)
-    digits = text.rstrip("KM")
-    return int(digits) * unit if digits.isdecimal() else 0
+    unit = _UNITS.get(text[-1:], 1)
+    digits = text[:-1] if unit > 1 else text
+    return int(digits) * unit if digits.isascii() and digits.isdecimal() else 0
