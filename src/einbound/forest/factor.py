@@ -18,6 +18,7 @@ from einbound.forest.algebra import Algebra, entered
 from einbound.forest.canonical import Key
 from einbound.forest.parts import Part, Prices
 from einbound.forest.products import Body, Product, Sum
+from einbound.forest.registry import MOST_WAYS
 
 #: Open axes of the left half, of the right half, and how many indices both have that are summed.
 Signature: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -243,9 +244,9 @@ def _split(algebra: Algebra, body: Body, part: Part, other: int) -> Split:
     signature = (axes, others, len(both))
     registry = algebra.registry
     found = registry.fixed(_half(body, other, others, both), both)
-    orders = dict.fromkeys(tuple(i for i in order if i in both) for order in found.orders)
     left, order = min(
-        (registry.fixed(_half(body, part.mask, axes, order)).key, order) for order in orders
+        (registry.fixed(_half(body, part.mask, axes, order)).key, order)
+        for order in found.orders(both, MOST_WAYS)
     )
     return Split(part, other, signature, left, found.key, order)
 

@@ -17,7 +17,7 @@ from einbound.forest.products import Body, Factor, Sum
 #: An order of axes.
 Order: TypeAlias = tuple[int, ...]
 
-#: Symmetries of one value beyond which they are not looked at.
+#: Orders of the same axes that mean the same; where there are more, one of them is used.
 MOST_WAYS = 24
 
 
@@ -83,10 +83,9 @@ class Registry:
     def learn(self, value: int, total: Sum) -> None:
         """Take note of the symmetries that a value has by what it is made from."""
         form = self.form(total)
-        if len(form.ways) <= MOST_WAYS:
-            # Those of the form, from the order of its axes to that of the value's.
-            at = [form.order.index(axis) for axis in range(len(form.order))]
-            self.ways[value] = tuple(tuple(form.order[way[n]] for n in at) for way in form.ways)
+        # Those of the form, from the order of its axes to that of the value's.
+        at = [form.order.index(axis) for axis in range(len(form.order))]
+        self.ways[value] = tuple(tuple(form.order[way[n]] for n in at) for way in form.ways)
 
     def form(self, total: Sum) -> Form:
         """The canonical form of a sum."""
@@ -118,7 +117,7 @@ class Registry:
             marks, atoms = found.key
             first = len(marks) - len(body.output)
             like = Body(self._factors(body, atoms), tuple(range(first, len(marks))))
-            indices = tuple(found.orders[0][place] for place in like.indices)
+            indices = tuple(found.order[place] for place in like.indices)
             known = self._normal[body] = Normal(found.key, like.numbered(), indices)
         return known
 
@@ -147,7 +146,7 @@ class Registry:
             number = len(self.values)
             self.values.append(Value(number, name, Kind.SHARED, extents, labels, volatile))
             self.ids.append(name)
-            self.ways.append(form.ways[:1] if len(form.ways) > MOST_WAYS else form.ways)
+            self.ways.append(form.ways)
             self.made[name] = number
         return self.made[name]
 
@@ -200,7 +199,7 @@ class Registry:
             factors = [(v, tuple(at[i] for i in own)) for v, own in product.body.factors]
             atoms += [(name, (*indices, term)) for name, indices in self.atoms(factors)]
         found = canonical(atoms, marks)
-        orders = [tuple(i for i in order if i < n_axes) for order in found.orders]
+        orders = found.orders(range(n_axes), MOST_WAYS)
         first = orders[0]
-        ways = dict.fromkeys(tuple(first.index(axis) for axis in order) for order in orders)
-        return Form(found.key, scale, first, tuple(ways))
+        ways = tuple(tuple(first.index(axis) for axis in order) for order in orders)
+        return Form(found.key, scale, first, ways)
