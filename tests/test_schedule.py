@@ -44,8 +44,7 @@ def ladder(opens: tuple[tuple[Cut, ...], ...], levels: tuple[int, ...] = (0, 0))
 
 
 def lowered(tree: Tree, *, staged: bool = False) -> Schedule:
-    orders = [*tree.network.inputs, *tree.carried[tree.n_operands :]]
-    return lower(tree, orders, tree.network.output, itemsize=8, staged=staged)
+    return lower(tree, tree.carried, tree.network.output, itemsize=8, staged=staged)
 
 
 CASES = {

@@ -1,25 +1,31 @@
 """The rules that a schedule obeys before it may run.
 
 1. visibility: a cell is read only while it and what it looks at live, inside the loops around its
-   making.
-2. form: a reader inside a loop sees every cell that carries the loop's index sliced by that loop.
+   making, and after it was written.
+2. form: a reader inside a loop sees every cell that carries the loop's index sliced by that loop;
+   the indices of what is written come from what is read, and a product sums what both have.
 3. chain: a slice carries its source's indices and one loop more, a renamed view its source's axes;
-   a cell that sums the trips of a loop is not read before that loop has ended; of memory that a
-   running loop fills part by part, only the part of the same trip is read; nothing is written
-   after it was read.
+   what sums the trips of a loop is not read before that loop has ended; of memory that a running
+   loop fills part by part, only the part of the same trip is read; nothing is written after it was
+   read.
 4. life: a cell is read as often as the table says, and each stored cell once freed.
-5. uniqueness: one making per cell, one loop per number, no index looped twice; memory has one
-   writer that fills it, and others that add to what this one has filled.
-6. cover: the trips of a loop cover its index once, in order, and the widest is as wide as it says.
+5. uniqueness: one making and one writer per cell, one loop per number, no index looped twice;
+   memory has one writer that fills it, and others that add to what this one has filled.
+6. cover: the trips of a loop cover its index once, in order, and the widest is as wide as it says;
+   a writer fills all of its memory, no diagonal of it.
+7. sums: what the trips of a loop add up is a sum over the loop's index that is cut into slices.
+8. table: indices, slices and results are what the table has.
+
+Law: what obeys these rules gives the same as its instructions do on whole arrays without loops
+(tests/test_schedule_rules.py). Which products these are, only the instructions say.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NoReturn
+from typing import TypeAlias
 
-from einbound.errors import ScheduleError
 from einbound.schedule.cells import Cell, Place
 from einbound.schedule.instructions import (
     Add,
@@ -36,6 +42,11 @@ from einbound.schedule.instructions import (
     Sum,
     reads,
 )
+from einbound.schedule.table import broken, check_table
+from einbound.schedule.trips import Trips, Use
+
+#: What writes a cell.
+Writer: TypeAlias = Contract | Sum | Read | Add | Scatter
 
 
 def validate(schedule: Schedule) -> Schedule:
@@ -44,8 +55,8 @@ def validate(schedule: Schedule) -> Schedule:
     Raises:
         ScheduleError: A rule is broken; the message names rule, instruction and cell.
     """
+    check_table(schedule)
     check = _Check(schedule)
-    check.table()
     for cell in schedule.cells:
         if cell.place is Place.OPERAND:
             check.alive.add(cell.number)
@@ -61,10 +72,12 @@ class _Writing:
     Attributes:
         loops: Numbers of the loops open then.
         parts: Pairs (axis of the memory, loop) that say which part a trip fills.
+        sums: Loops whose trips add up there.
     """
 
     loops: tuple[int, ...]
     parts: frozenset[tuple[int, int]]
+    sums: frozenset[int]
 
 
 @dataclass
@@ -78,16 +91,10 @@ class _Check:
     freed: set[int] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     lives: dict[int, int] = field(default_factory=dict)
+    writers: set[int] = field(default_factory=set)
+    trips: Trips = field(default_factory=Trips)
     #: For each axis of a cell that looks at another, the axes of the memory that it runs over.
     axes: dict[int, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
-
-    def table(self) -> None:
-        """Rules that the table alone can break."""
-        for position, cell in enumerate(self.schedule.cells):
-            if cell.number != position:
-                self._broken("uniqueness", f"cell {cell.number} stands at position {position}")
-            if (cell.place is Place.SLICE) != (cell.source is not None):
-                self._broken("chain", f"cell {position} is {cell.place.value} from {cell.source}")
 
     def block(self, body: tuple[Instruction, ...]) -> None:
         """Walk one body in order."""
@@ -112,21 +119,21 @@ class _Check:
         """Rules about the whole run."""
         for cell in self.schedule.cells:
             if self.lives.get(cell.number, 0) != cell.life:
-                self._broken(
+                broken(
                     "life",
                     f"cell {cell.number} is read {self.lives.get(cell.number, 0)} times, "
                     f"the table says {cell.life}",
                 )
             if cell.place is Place.STORED and cell.number not in self.freed:
-                self._broken("life", f"cell {cell.number} is never freed")
+                broken("life", f"cell {cell.number} is never freed")
         for result in self.schedule.results:
             is_operand = self._cell(result).place is Place.OPERAND
             if not is_operand and result not in self.written:
-                self._broken("visibility", f"the result, cell {result}, is never written")
+                broken("visibility", f"the result, cell {result}, is never written")
 
     def _cell(self, number: int) -> Cell:
         if not 0 <= number < len(self.schedule.cells):
-            self._broken("visibility", f"cell {number} is not in the table")
+            broken("visibility", f"cell {number} is not in the table")
         return self.schedule.cells[number]
 
     def _chain(self, cell: Cell) -> tuple[Cell, ...]:
@@ -140,21 +147,25 @@ class _Check:
         self.lives[cell.number] = self.lives.get(cell.number, 0) + 1
         chain = self._chain(cell)
         if any(each.number not in self.alive for each in chain):
-            self._broken("visibility", f"{reader} reads cell {cell.number}, which does not live")
+            broken("visibility", f"{reader} reads cell {cell.number}, which does not live")
         if isinstance(reader, Slice | See):
             return
         self._form(cell, reader)
+        memory = chain[-1]
+        writings = self.written.get(memory.number, [])
+        if not writings and memory.place is not Place.OPERAND:
+            broken("visibility", f"{reader} reads cell {cell.number}, which nothing has written")
         running = {loop.number for loop in self.loops}
-        if any(running.intersection(each.partial) for each in chain):
-            self._broken("chain", f"{reader} reads cell {cell.number} before its sum is complete")
-        for writing in self.written.get(chain[-1].number, ()):
+        if any(running & writing.sums for writing in writings):
+            broken("chain", f"{reader} reads cell {cell.number} before its sum is complete")
+        for writing in writings:
             self._same_part(reader, cell, writing, "chain")
-        self.read.add(chain[-1].number)
+        self.read.add(memory.number)
 
     def _form(self, cell: Cell, user: Instruction) -> None:
         for loop in self.loops:
             if loop.index in cell.indices and (loop.index, loop.number) not in cell.slices:
-                self._broken(
+                broken(
                     "form",
                     f"{user} uses cell {cell.number} whole along index {loop.index}, "
                     f"which loop {loop.number} slices",
@@ -162,10 +173,14 @@ class _Check:
 
     def _alloc(self, cell: Cell) -> None:
         if cell.number in self.made or cell.place not in (Place.STORED, Place.RESULT):
-            self._broken("uniqueness", f"cell {cell.number} is made twice")
+            broken("uniqueness", f"cell {cell.number} is made twice")
         if cell.scope != tuple(loop.number for loop in self.loops):
-            self._broken("visibility", f"cell {cell.number} is made outside its scope {cell.scope}")
-        self._form(cell, Alloc(cell.number))
+            broken("visibility", f"cell {cell.number} is made outside its scope {cell.scope}")
+        slices = tuple(each for each in self._open if each[0] in cell.indices)
+        if cell.slices != slices:
+            broken(
+                "form", f"cell {cell.number} has slices {cell.slices}; the loops make it {slices}"
+            )
         self.made.add(cell.number)
         self.alive.add(cell.number)
 
@@ -177,6 +192,7 @@ class _Check:
             cell.source == source.number
             and len(set(cell.indices)) == len(cell.indices) == len(axes)
             and sorted(n for run in axes for n in run) == list(range(len(source.indices)))
+            and {*cell.slices} <= {*self._open}
             and all(
                 extents[index] == extents[source.indices[n]]
                 for index, run in zip(cell.indices, axes, strict=True)
@@ -186,9 +202,9 @@ class _Check:
         if fits:
             self.axes[cell.number] = tuple(tuple(m for n in run for m in seen[n]) for run in axes)
         if not fits or self._parts(cell) != self._parts(source):
-            self._broken("chain", f"{instruction} does not fit cells {cell} and {source}")
+            broken("chain", f"{instruction} does not fit cells {cell} and {source}")
         if cell.number in self.made:
-            self._broken("uniqueness", f"cell {cell.number} is made twice")
+            broken("uniqueness", f"cell {cell.number} is made twice")
         self.made.add(cell.number)
         self.alive.add(cell.number)
 
@@ -200,52 +216,79 @@ class _Check:
             and cell.source == source.number
             and cell.indices == source.indices
             and instruction.loop == loop.number
-            and cell.indices[instruction.axis] == loop.index
+            and instruction.axis == _position(cell, loop.index)
             and cell.slices == (*source.slices, (loop.index, loop.number))
         )
         if not fits:
-            self._broken("chain", f"{instruction} does not fit cells {cell} and {source}")
+            broken("chain", f"{instruction} does not fit cells {cell} and {source}")
         if cell.number in self.made:
-            self._broken("uniqueness", f"cell {cell.number} is made twice")
+            broken("uniqueness", f"cell {cell.number} is made twice")
         self.axes[cell.number] = self._axes(source)
         self.made.add(cell.number)
         self.alive.add(cell.number)
 
-    def _write(self, instruction: Contract | Sum | Read | Add | Scatter) -> None:
+    def _write(self, instruction: Writer) -> None:
         cell = self._cell(instruction.into)
         chain = self._chain(cell)
         memory = chain[-1]
         is_dead = any(each.number not in self.alive for each in chain)
         if is_dead or memory.place is Place.OPERAND:
-            self._broken("visibility", f"{instruction} writes cell {cell.number}, not alive")
+            broken("visibility", f"{instruction} writes cell {cell.number}, not alive")
+        if cell.number in self.writers:
+            broken("uniqueness", f"cell {cell.number} has two writers")
         self._form(cell, instruction)
-        if isinstance(instruction, Contract | Sum):
-            self._sums(instruction, cell, memory)
-        writings = self.written.setdefault(memory.number, [])
+        self._indices(instruction, cell)
+        sums = self._sums(instruction, cell, memory)
+        self._place(instruction, cell, memory)
+        if memory.number in self.read:
+            broken("chain", f"{instruction} writes cell {memory.number} after it was read")
+        self.writers.add(cell.number)
+        loops = tuple(loop.number for loop in self.loops)
+        writing = _Writing(loops, self._parts(cell), frozenset(sums))
+        self.written.setdefault(memory.number, []).append(writing)
+
+    def _indices(self, instruction: Writer, cell: Cell) -> None:
+        """All axes that are written are axes of what is read; a product sums what both have."""
+        given = [{*self._cell(number).indices} for number in reads(instruction)]
+        read = set().union(*given)
+        wanted = {*cell.indices}
+        if isinstance(instruction, Contract):
+            wanted |= set.intersection(*given)
+        if isinstance(instruction, Sum | Read):
+            wanted |= read
+        if wanted != read:
+            broken("form", f"{instruction} writes indices {cell.indices} from {sorted(read)}")
+        is_read = isinstance(instruction, Read)
+        if is_read and self._memory(instruction.source).place is not Place.OPERAND:
+            broken("form", f"{instruction} reads cell {instruction.source}, which is no operand")
+        if any(len(run) > 1 for run in self._axes(cell)):
+            broken("cover", f"{instruction} writes cell {cell.number}, a diagonal, only")
+
+    def _sums(self, instruction: Writer, cell: Cell, memory: Cell) -> tuple[int, ...]:
+        """The loops that add: those around the writing, not the memory, without its index."""
+        inside = self.loops[len(memory.scope) :]
+        summing = tuple(loop.number for loop in inside if loop.index not in cell.indices)
+        adds = instruction.adds if isinstance(instruction, Contract | Sum) else ()
+        if not adds == cell.partial == summing:
+            broken(
+                "chain",
+                f"{instruction} adds over {adds}, cell {cell.number} over "
+                f"{cell.partial}; the loops that sum here are {summing}",
+            )
+        read = [Use(self._cell(number), self._memory(number)) for number in reads(instruction)]
+        self.trips.write(instruction, read, Use(cell, memory), self.loops)
+        return summing
+
+    def _place(self, instruction: Writer, cell: Cell, memory: Cell) -> None:
+        """The first writer fills memory, others add to the same part of what is there."""
+        writings = self.written.get(memory.number, [])
         if isinstance(instruction, Add) or getattr(instruction, "onto", False):
             if not writings:
-                self._broken(
-                    "uniqueness", f"{instruction} adds to cell {memory.number}, never filled"
-                )
+                broken("uniqueness", f"{instruction} adds to cell {memory.number}, never filled")
             for writing in writings:
                 self._same_part(instruction, cell, writing, "uniqueness")
         elif writings:
-            self._broken("uniqueness", f"cell {memory.number} has two writers")
-        if memory.number in self.read:
-            self._broken("chain", f"{instruction} writes cell {memory.number} after it was read")
-        loops = tuple(loop.number for loop in self.loops)
-        writings.append(_Writing(loops, self._parts(cell)))
-
-    def _sums(self, instruction: Contract | Sum, cell: Cell, memory: Cell) -> None:
-        """The loops that add are those around the writing, not the memory, without its index."""
-        inside = self.loops[len(memory.scope) :]
-        summing = tuple(loop.number for loop in inside if loop.index not in cell.indices)
-        if not instruction.adds == cell.partial == summing:
-            self._broken(
-                "chain",
-                f"{instruction} adds over {instruction.adds}, cell {cell.number} over "
-                f"{cell.partial}; the loops that sum here are {summing}",
-            )
+            broken("uniqueness", f"cell {memory.number} has two writers")
 
     def _same_part(
         self, instruction: Instruction, cell: Cell, writing: _Writing, rule: str
@@ -257,7 +300,7 @@ class _Check:
             for parts in (self._parts(cell), writing.parts)
         )
         if mine != theirs:
-            self._broken(
+            broken(
                 rule,
                 f"{instruction} uses another part of cell {cell.number} than was written in the "
                 f"same trip: {sorted(mine)} and {sorted(theirs)} as (axis, loop)",
@@ -266,17 +309,17 @@ class _Check:
     def _free(self, cell: Cell) -> None:
         is_view = cell.number in self.alive and self._is_renamed(cell)
         if cell.number not in self.alive or not (cell.place is Place.STORED or is_view):
-            self._broken("life", f"cell {cell.number} is freed but does not live")
+            broken("life", f"cell {cell.number} is freed but does not live")
         if cell.scope != tuple(loop.number for loop in self.loops):
-            self._broken("life", f"cell {cell.number} is freed outside its scope {cell.scope}")
+            broken("life", f"cell {cell.number} is freed outside its scope {cell.scope}")
         self.alive.discard(cell.number)
         self.freed.add(cell.number)
 
     def _loop(self, loop: Loop) -> None:
         if loop.number in self.numbers:
-            self._broken("uniqueness", f"loop {loop.number} occurs twice")
+            broken("uniqueness", f"loop {loop.number} occurs twice")
         if any(loop.index == outer.index for outer in self.loops):
-            self._broken("uniqueness", f"index {loop.index} is looped inside its own loop")
+            broken("uniqueness", f"index {loop.index} is looped inside its own loop")
         self._cover(loop)
         self.numbers.add(loop.number)
         before = set(self.alive)
@@ -285,21 +328,30 @@ class _Check:
         self.loops.pop()
         left = {n for n in self.alive - before if self._cell(n).place is Place.STORED}
         if left:
-            self._broken("life", f"cells {sorted(left)} outlive loop {loop.number}")
+            broken("life", f"cells {sorted(left)} outlive loop {loop.number}")
         self.alive = self.alive & before | {
             n for n in self.alive - before if self._cell(n).place is Place.RESULT
         }
 
     def _cover(self, loop: Loop) -> None:
-        extent, edges = self.schedule.extents[loop.index], loop.edges
+        extents, edges = self.schedule.extents, loop.edges
+        extent = extents[loop.index] if 0 <= loop.index < len(extents) else None
         widths = [stop - start for start, stop in pairwise(edges or (0, loop.width))]
         covers = loop.extent == extent and (not edges or (edges[0], edges[-1]) == (0, extent))
         if not covers or min(widths, default=0) < 1 or max(widths) != loop.width:
-            self._broken(
+            broken(
                 "cover",
                 f"loop {loop.number} makes trips of {loop.width} over {loop.extent} elements at "
                 f"{edges or 'multiples'}; index {loop.index} has {extent}",
             )
+
+    @property
+    def _open(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (index, loop) of the loops that are open, outermost first."""
+        return tuple((loop.index, loop.number) for loop in self.loops)
+
+    def _memory(self, number: int) -> Cell:
+        return self._chain(self._cell(number))[-1]
 
     def _is_renamed(self, cell: Cell) -> bool:
         """Whether it looks at another cell without slicing it."""
@@ -315,5 +367,7 @@ class _Check:
             (axis, loop) for index, loop in cell.slices for axis in axes[cell.indices.index(index)]
         )
 
-    def _broken(self, rule: str, what: str) -> NoReturn:
-        raise ScheduleError(f"rule '{rule}' is broken: {what}")
+
+def _position(cell: Cell, index: int) -> int | None:
+    """The axis of a cell that carries an index."""
+    return cell.indices.index(index) if index in cell.indices else None
