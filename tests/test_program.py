@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import einbound as eb
+import einbound.api.stages
 import einbound.run.forest
 from einbound.api.program import Program
 from einbound.backends.numpy_ops import NumpyOps
@@ -718,6 +719,25 @@ def test_a_policy_that_admits_nothing_opens_no_loop() -> None:
     program = eb.Program(LADDER, policy=eb.BatchPolicy(), iterations=5)
     assert_close(program(tensors()), ladder(tensors()))
     assert "trips" not in program.explain()
+
+
+def test_loops_take_whole_tiles() -> None:
+    given = shared_tensors()
+    held = sum(array.nbytes for array in given.values()) + 2 * 20 * 36 * 8
+    text = "space v: a b c d tiles (0, 1, 4, 6)" + SHARED
+    program = eb.Program(text, held + 7_000)
+    x = np.einsum("Pac,Pbd->abcd", given["V"], given["V"])
+    np.testing.assert_allclose(program(given)["R"], np.einsum("abcd,icd->iab", x, given["T"]))
+    assert "in 3 trips of 3" in program.explain()
+
+
+def test_more_memory_than_there_is_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(einbound.api.stages, "SMALL_PEAK_BYTES", 0)
+    monkeypatch.setattr(einbound.api.stages, "available_bytes", lambda: 1000)
+    with pytest.warns(
+        eb.MemoryRiskWarning, match="bytes and 1000 are available; give memory_limit"
+    ):
+        eb.Program(LADDER)(tensors())
 
 
 # what is refused ----------------------------------------------------------------------------

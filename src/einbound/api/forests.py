@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,15 @@ N_TREES_KEPT = 4096
 EFFORT = Effort(states=2000)
 
 
+#: The boundaries of the tiles of an index, by its label and extent.
+Edges: TypeAlias = Callable[[Hashable, int], tuple[int, ...]]
+
+
+def _no_edges(label: Hashable, extent: int) -> tuple[int, ...]:
+    """Every element is a tile."""
+    return ()
+
+
 @dataclass
 class Workshop:
     """Plans of single productions and readings of whole forests, each made once.
@@ -56,7 +65,7 @@ class Workshop:
     views: Mapping[str, View]
     work: np.dtype[Any]
     policy: BatchPolicy | None = None
-    edges: Callable[[Any, int], tuple[int, ...]] = lambda label, extent: ()
+    edges: Edges = _no_edges
     _grown: dict[Any, list[tuple[int | None, Grown]]] = field(default_factory=dict)
     _rules: dict[Any, Rules] = field(default_factory=dict)
     _made: dict[tuple[ForestPlan, int], ForestExecutable] = field(default_factory=dict)
@@ -227,10 +236,11 @@ def ready_forest(
     policy: BatchPolicy | None = None,
     scheduler: BatchScheduler | None = None,
     iterations: int = 1,
+    edges: Edges = _no_edges,
 ) -> Ready:
     """A forest planned and compiled."""
     names = [value.name for value in forest.values if value.kind is Kind.LEAF]
-    shop = Workshop(dict(zip(names, leaves, strict=True)), work, policy)
+    shop = Workshop(dict(zip(names, leaves, strict=True)), work, policy, edges)
     held = sum(leaf.nbytes for leaf in leaves) if operand_bytes is None else operand_bytes
     limit = limits.budget(held)
     chosen = scheduler or BatchScheduler(policy.scheduler if policy else BatchScheduler.ORDERED)

@@ -145,7 +145,7 @@ class Program:
     def explain(self) -> str:
         """The plan with its reasons: terms, loops, where values live, what the limit costs."""
         stages = self._known()
-        return program_text(program_report(stages, stages.without_limits()))
+        return program_text(program_report(stages))
 
     def __repr__(self) -> str:
         names = ", ".join(self._equations.targets)

@@ -57,13 +57,8 @@ def measured(stages: Stages) -> ProgramMeter:
     )
 
 
-def program_report(stages: Stages, free: Stages) -> ProgramReport:
-    """All that is said about a program.
-
-    Args:
-        stages: The program.
-        free: The same without limits.
-    """
+def program_report(stages: Stages) -> ProgramReport:
+    """All that is said about a program."""
     wish, prelude = stages.wish, stages.ready.prelude
     meter = measured(stages)
     return ProgramReport(
@@ -75,7 +70,7 @@ def program_report(stages: Stages, free: Stages) -> ProgramReport:
         once=() if prelude is None else tuple(_lines(prelude, prelude.plan.block, 0)),
         each=tuple(_lines(stages.main, stages.main.plan.block, 0)),
         meter=meter,
-        free=measured(free),
+        free=measured(stages.free),
         limits=tuple(_limits(stages, meter)),
         gains=tuple(_gains(stages)),
         proven=stages.ready.planned.proven,

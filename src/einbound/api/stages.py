@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, prod
 from typing import Any
 
@@ -14,13 +14,16 @@ import numpy as np
 from einbound.api.forests import Ready, ready_forest
 from einbound.api.given import Case
 from einbound.api.limits import NO_LIMITS, Limits
-from einbound.errors import BudgetError, BudgetWarning
+from einbound.api.planning import SMALL_PEAK_BYTES
+from einbound.api.tiles import tile_edges
+from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
 from einbound.expr.equations import System
 from einbound.expr.index import Index, Operand
 from einbound.forest.build import planted
 from einbound.forest.forest import Forest, Kind, Value
 from einbound.forest.kept import halves
 from einbound.forest.rewriting import Rewritten, rewritten
+from einbound.machine.memory import available_bytes
 from einbound.plan.policy import BatchPolicy, BatchScheduler
 from einbound.run.forest import ForestExecutable
 from einbound.step.view import View
@@ -184,17 +187,23 @@ class Stages:
         ready = _ready(self.wish, self.case, forest, self.limits, held, iterations=1)
         return Part(_fitting(ready, self.limits, held).main, made, given)
 
-    def without_limits(self) -> Stages:
+    @cached_property
+    def free(self) -> Stages:
         """The same program where there are no limits, for comparison."""
         wish = replace(self.wish, limits=NO_LIMITS, policy=None)
-        return planned_stages(wish, self.case)
+        return self if wish == self.wish else planned_stages(wish, self.case, warns=False)
 
     def _bytes(self, value: Value) -> int:
         return self.case.work.itemsize * prod(value.shape)
 
 
-def planned_stages(wish: Wish, case: Case) -> Stages:
+def planned_stages(wish: Wish, case: Case, *, warns: bool = True) -> Stages:
     """The plan of a program for one case.
+
+    Args:
+        wish: What is asked for.
+        case: For which tensors.
+        warns: Tell if the plan may not fit into this machine.
 
     Raises:
         BudgetError: None that was found keeps the limits.
@@ -216,7 +225,21 @@ def planned_stages(wish: Wish, case: Case) -> Stages:
     if threshold is not None and not ready.planned.fits:
         ready, limits = _beyond(wish, case, forest, held, ready), wish.limits
     _fitting(ready, limits, held)
-    return Stages(wish, case, better, ready, limits, constants)
+    stages = Stages(wish, case, better, ready, limits, constants)
+    if warns and not limits.is_set:
+        _warn_of_memory(stages.peak_bytes)
+    return stages
+
+
+def _warn_of_memory(peak_bytes: int) -> None:
+    """Warn of a program without a limit that takes more memory than there is."""
+    if peak_bytes > SMALL_PEAK_BYTES and peak_bytes > (free := available_bytes()):
+        warnings.warn(
+            f"the program needs {peak_bytes} bytes and {free} are available; "
+            'give memory_limit="80%" to stay within them',
+            MemoryRiskWarning,
+            stacklevel=5,
+        )
 
 
 def _beyond(wish: Wish, case: Case, forest: Forest, held: int, low: Ready) -> Ready:
@@ -249,7 +272,16 @@ def _ready(
         policy=wish.policy,
         scheduler=wish.scheduler,
         iterations=iterations,
+        edges=partial(_tile_edges, wish.system),
     )
+
+
+def _tile_edges(system: System, label: Hashable, extent: int) -> tuple[int, ...]:
+    """The tiles that the space of an index has; labels are the system's, digits and all."""
+    space = system.space_of(str(label))
+    if space is None or space.tiles is None:
+        return ()
+    return tile_edges(space.name, space.tiles, extent)
 
 
 def leaf_views(forest: Forest, case: Case, system: System) -> tuple[View, ...]:

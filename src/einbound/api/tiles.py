@@ -39,12 +39,22 @@ def parsed_tiles(tiles: Mapping[Any, Any] | None, network: Network) -> tuple[tup
         )
     for label, given in tiles.items():
         index = index_of(network, label, "tiles are given for")
-        edges[index] = _edges(label, given, network.extents[index])
+        edges[index] = tile_edges(label, given, network.extents[index])
     return tuple(edges)
 
 
-def _edges(label: Hashable, given: Any, extent: int) -> tuple[int, ...]:
-    """Boundaries from 0; none where every element is a tile."""
+def tile_edges(label: Hashable, given: Any, extent: int) -> tuple[int, ...]:
+    """Boundaries from 0 to the extent of an index; none where every element is a tile.
+
+    Args:
+        label: The index, for messages.
+        given: The width of its tiles, or their boundaries.
+        extent: Its elements.
+
+    Raises:
+        PlanError: A width or boundary does not fit the index.
+        TypeError: One is no integer.
+    """
     if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) and np.ndim(given):
         edges = _from_bounds(label, tuple(given), extent)
     else:
