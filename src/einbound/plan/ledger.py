@@ -15,7 +15,7 @@ from einbound.plan.model import Count
 from einbound.plan.price import Limit
 from einbound.plan.rules import Objective, Rules
 from einbound.plan.tree import Tree
-from einbound.step.pricing import CACHES, TOUCH_BYTE_SECONDS, TRIP_SECONDS
+from einbound.step.pricing import MOST_BUFFER_BYTES, TOUCH_BYTE_SECONDS, TRIP_SECONDS
 
 #: The smallest buffer that is tried.
 LEAST_BUFFER_BYTES = 64
@@ -27,11 +27,10 @@ _HEADROOM_SHARE = 8
 _BUFFER_SHARE = 64
 #: Plans whose predicted seconds differ by less than this factor count as equally fast.
 _SAME_SECONDS = 1.02
-#: Predicted seconds from which buffers beyond the usual ones are tried, the part of the seconds
-#: that each doubling must save, and the largest of them: beyond, nothing was measured.
+#: Predicted seconds from which buffers beyond the usual ones are tried, and the part of the
+#: seconds that each doubling must save.
 _STRETCHED_FROM_SECONDS = 2e-2
 _STRETCHED_GAIN = 0.03
-_MOST_BUFFER_BYTES = CACHES[-1][0]
 
 
 class Metered(Protocol):
@@ -333,7 +332,7 @@ class Ledger:
         growth = made.buffer_bytes
         while growth >= made.buffer_bytes // _BUFFER_STEP:
             size = made.buffer_bytes + growth
-            if made.seconds < _STRETCHED_FROM_SECONDS or size > _MOST_BUFFER_BYTES:
+            if made.seconds < _STRETCHED_FROM_SECONDS or size > MOST_BUFFER_BYTES:
                 return
             larger = self._priced(made.tree, size)
             if larger.over_bytes > 0 or larger.key[:2] > made.key[:2]:

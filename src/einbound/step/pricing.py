@@ -30,6 +30,8 @@ CACHES = ((1 << 20, 0.01e-9), (32 << 20, 0.037e-9))
 #: second-level cache once more, while those of the operand along the vectors stay in it.
 ACROSS_BYTE_SECONDS = 0.05e-9
 STREAM_FROM_BYTES = CACHES[0][0]
+#: Bound of buffers where larger ones than by default are predicted to pay.
+MOST_BUFFER_BYTES = CACHES[-1][0]
 ROW_SECONDS = 3.5e-9
 #: Per byte packed from and to memory, and within the caches; buffers are often cold.
 FAR_BYTE_SECONDS = 0.1e-9
