@@ -298,7 +298,7 @@ class Meaning:
         args: list[Any] = []
         for number, term in zip(read, inputs, strict=True):
             args += [self.arrays[number], term]
-        return np.einsum(*args, output)
+        return np.asarray(np.einsum(*args, output))
 
     def _put(self, into: int, made: np.ndarray, *, adds: bool) -> None:
         self.arrays[into][...] = self.arrays[into] + made if adds else made

@@ -258,9 +258,10 @@ class _Check:
             wanted |= read
         if wanted != read:
             broken("form", f"{instruction} writes indices {cell.indices} from {sorted(read)}")
-        is_read = isinstance(instruction, Read)
-        if is_read and self._memory(instruction.source).place is not Place.OPERAND:
-            broken("form", f"{instruction} reads cell {instruction.source}, which is no operand")
+        if isinstance(instruction, Read):
+            source = self._memory(instruction.source)
+            if source.place is not Place.OPERAND:
+                broken("form", f"{instruction} reads cell {source.number}, which is no operand")
         if any(len(run) > 1 for run in self._axes(cell)):
             broken("cover", f"{instruction} writes cell {cell.number}, a diagonal, only")
 
