@@ -13,26 +13,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-
-# BLAS reads these when NumPy is imported; all times in the table are of one thread.
-for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
+from typing import Any, TypeVar
 
 import cc_problem
 from cc_problem import Problem
 from cc_solver import Solution, solve
 
+import einbound as eb
 from einbound.machine.memory import parse_bytes
 
+#: What BLAS libraries read when they are loaded; all times in the table are of one thread.
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 METHODS = {"closed-shell": cc_problem.closed_shell, "spin-orbital": cc_problem.spin_orbital}
+Made = TypeVar("Made")
 #: Hartree that energies may differ by.
 TOLERANCE = 1e-8
-_HEAD = ("", "limit", "energy", "minus PySCF's", "peak: plan", "measured", "first", "iteration", "")
+_HEAD = ("", "limit", "energy", "minus PySCF's", "peak: plan", "measured", "first call", "next", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,28 @@ def main() -> int:
     )
     given = asked.parse_args()
     print(f"{given.method} CCSD of {given.molecule} in {given.basis}: PySCF ...", flush=True)
-    problem = METHODS[given.method](given.molecule, given.basis)
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    problem = fresh(METHODS[given.method], given.molecule, given.basis)
     limits = [None if each == "none" else each for each in given.memory]
-    rows = [solved(problem, limit, each) for limit, each in product(limits, given.scheduler)]
+    try:
+        rows = [solved(problem, limit, each) for limit, each in product(limits, given.scheduler)]
+    except eb.BudgetError as error:
+        sys.exit(str(error))
     print(table(problem, rows))
+    print("all times are of one thread")
     return 0 if all(row.holds(problem) for row in rows) else 1
 
 
 def solved(problem: Problem, limit: str | None, scheduler: str) -> Row:
     """One calculation, in a process of its own."""
     print(f"{scheduler}, limit {limit or 'none'}:", file=sys.stderr, flush=True)
+    return Row(scheduler, limit, fresh(_solved, problem, limit, scheduler))
+
+
+def fresh(function: Callable[..., Made], *arguments: Any) -> Made:
+    """What a function returns in a process of its own, whose peak and threads are its own too."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-        return Row(scheduler, limit, processes.submit(_solved, problem, limit, scheduler).result())
+        return processes.submit(function, *arguments).result()
 
 
 def _solved(problem: Problem, limit: str | None, scheduler: str) -> Solution:
@@ -100,7 +112,7 @@ def _progress(number: int, energy: float, change: float) -> None:
 
 
 def table(problem: Problem, rows: list[Row]) -> str:
-    """Energies in hartree, peaks in MB and milliseconds, of all calculations and of PySCF's."""
+    """Energies in hartree, peaks, and times of one thread, of all calculations and of PySCF's."""
     peer = problem.reference
     lines = [_HEAD]
     for row in rows:
