@@ -207,6 +207,14 @@ def test_an_interrupt_during_the_run_ends_with_130(
         (["explain", "text.npy"], "the text is no JSON"),
         (["explain", "ik,kj->ij"], "there is no file 'ik,kj->ij'; to explain an expression, give"),
         (
+            ["explain", "i,j->ij", "--size", "i=3", "j=3", "--target", "cpu"],
+            "i,j->ij: the step is no matrix product: it sums nothing",
+        ),
+        (
+            ["explain", "ij->i", "--size", "i=3", "j=3", "--target", "cpu"],
+            "the plan has no step that contracts two operands",
+        ),
+        (
             ["explain", "i,i->", "--size", "i=3", "--target", "sm_1"],
             "target is 'sm_1'; expected cpu for this processor, or one of",
         ),
@@ -330,6 +338,21 @@ def test_every_step_of_a_chain_has_its_kernel(capsys: Out) -> None:
     sizes = ["--size", "i=8", "j=16", "k=32", "l=8"]
     assert cli.main(["explain", "ij,jk,kl->il", *sizes, "--target", "cpu", "--reference"]) == 0
     assert capsys.readouterr().out.count("product\n") == 2
+
+
+def test_published_menus_have_kernels_whichever_operand_comes_first(capsys: Out) -> None:
+    for subscripts in ("ik,kj->ij", "kj,ik->ij"):
+        sizes = ["--size", "i=64", "j=64", "k=64", "--dtype", "float32"]
+        assert cli.main(["explain", subscripts, *sizes, "--target", "cpu", "--reference"]) == 0
+        assert "  kernels  0 " not in capsys.readouterr().out
+
+
+def test_a_step_without_a_kernel_says_why_and_the_others_are_explained(capsys: Out) -> None:
+    sizes = ["--size", "i=40", "j=50", "k=60"]
+    assert cli.main(["explain", "i,j,jk->ik", *sizes, "--target", "sm_90"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("product\n") == 1
+    assert "the step is no matrix product: it sums nothing" in told
 
 
 def test_an_expression_with_sizes_is_planned_and_explained(capsys: Out) -> None:

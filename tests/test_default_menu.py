@@ -104,6 +104,18 @@ def test_row_blocks_divide_and_keep_every_worker_at_work(m: int, workers: int) -
         assert m // bm >= max(2, workers)
 
 
+@given(st.integers(1, 2000), st.integers(1, 64))
+def test_row_blocks_are_the_largest_that_there_are(m: int, workers: int) -> None:
+    sizes = [bm for bm in range(1, m + 1) if m % bm == 0 and m // bm >= 2]
+    largest = [max((bm for bm in sizes if m // bm >= n), default=0) for n in (workers, 2 * workers)]
+    assert row_blocks(m, workers) == tuple(dict.fromkeys([0, *largest]))
+
+
+def test_row_blocks_of_extents_beyond_all_arrays_are_found_at_once() -> None:
+    assert row_blocks(2**70, 2) == (0, 2**69, 2**68)
+    assert row_blocks(2**61 - 1, 4) == (0,)
+
+
 @given(problems, st.sampled_from(["sm_80", "sm_90"]))
 def test_threads_of_our_blocks_fit_the_registers(problem: MatmulProblem, target: str) -> None:
     limits = TARGETS[target]

@@ -444,5 +444,26 @@ def test_arguments_of_other_types_are_refused(arguments: Any, message: str) -> N
         family_tree(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"blocktiles": ((64, 64, 8, 4, 4),)}, r"blocktiles of a menu has .*; expected GpuBlockt"),
+        ({"mma_blocks": ((16,),)}, r"mma_blocks of a menu has \(16,\); expected pairs \(bm, bk\)"),
+        ({"mma_blocks": 16}, "mma_blocks of a menu is 16; expected a list"),
+        ({"cpu_blocks": ("8",)}, "cpu_blocks of a menu has '8'; expected ints"),
+        ({"packed": 5}, "packed of a menu is 5; expected a list"),
+        ({"packed_lattice": 5}, "packed_lattice of a menu is 5; expected one of: CpuPacked, None"),
+        ({"packing_cap_bytes": "1KiB"}, "packing_cap_bytes of a menu is '1KiB'; expected one of: "),
+        ({"pad_factor": True}, "pad_factor of a menu is True; expected one of: float, int, None"),
+        ({"numerics": None}, "numerics of a menu is None; expected one of: Numerics"),
+        ({"register_tiles": (4,)}, "register_tiles of a menu has 4; expected RegisterTiles"),
+        ({"roles": 1}, "roles of a menu is 1; expected one of: bool"),
+    ],
+)
+def test_a_menu_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        Menu(**fields)
+
+
 def test_every_public_name_is_there() -> None:
     assert all(hasattr(kernels, name) for name in kernels.__all__)

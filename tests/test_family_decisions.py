@@ -113,6 +113,8 @@ def test_words_become_members_at_once() -> None:
     assert LatticeBox("bk", 8, 8).axis is Axis.BK
     assert IndexOrder((0,), "m").group is Group.M
     assert Fusion("fused") == Fusion(FusionKind.FUSED)
+    assert RegisterTile("auto") == RegisterTile()
+    assert hash(IndexOrder([1, 0])) == hash(IndexOrder((1, 0)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,8 @@ def test_words_become_members_at_once() -> None:
         (RowBlock, -1, "bm of RowBlock is -1; expected a whole number of at least 0"),
         (CpuBlocktile, True, "b of CpuBlocktile is True; expected a whole number"),
         (Geometry, 16, "Geometry is 16; expected a GpuBlocktile, GpuMma, CpuBlocktile, CpuPack"),
+        (IndexOrder, 5, "IndexOrder is 5; expected every place from 0"),
+        (IndexOrder, ("a", 0), r"IndexOrder is \('a', 0\); expected every place from 0"),
         (IndexOrder, (0, 2), r"IndexOrder is \(0, 2\); expected every place from 0"),
     ],
 )
@@ -141,6 +145,7 @@ def test_what_is_no_decision_is_refused(make: Any, given: object, message: str) 
         (lambda: CpuPacked(16, -1, 16), "bn of CpuPacked is -1; expected .* at least 0"),
         (lambda: LatticeBox("bm", 16, 8), "hi of LatticeBox is 8; expected .* at least 16"),
         (lambda: LatticeBox("bn", 8, 8), "axis of LatticeBox is 'bn'; expected one of bm, bk"),
+        (lambda: RegisterTile("auto", 2, 8), "rm of RegisterTile is 'auto'; expected a whole"),
         (lambda: RegisterTile(4, None, 8), "rn of RegisterTile is None; expected a whole"),
         (lambda: IndexOrder((0,), "j"), "group of IndexOrder is 'j'; expected one of m, n, k"),
     ],
@@ -166,9 +171,12 @@ def test_a_geometry_has_no_fields_that_it_does_not_use() -> None:
         ('{"is": "RowBlock"}', "RowBlock has the fields none; expected bm"),
         ('{"is": "GpuMma", "bm": 16, "bn": 32, "bk": 0}', "is no decision; expected one of Roles"),
         ("7", "7 is no decision"),
+        (None, "the text of a decision is no JSON"),
+        ("[" * 100_000, "the text of a decision is no JSON"),
+        ('{"is": ["Twin"]}', 'has no known class under "is"'),
     ],
 )
-def test_text_that_is_no_decision_is_refused(text: str, message: str) -> None:
+def test_text_that_is_no_decision_is_refused(text: Any, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         from_json(text)
 

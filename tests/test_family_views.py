@@ -15,7 +15,7 @@ from einbound.kernels.family import family_tree
 from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.menu import Menu
 from einbound.kernels.problem import BLayout, MatmulProblem
-from einbound.kernels.views import n_axes, reordered, seen_by, swapped, viewed
+from einbound.kernels.views import c_strides, n_axes, oriented, reordered, seen_by, swapped, viewed
 from einbound.machine.limits import HardwareLimits
 from einbound.machine.precision import Precision
 from einbound.space.traversal import enumerate_leaves, leaves
@@ -42,6 +42,17 @@ def test_swapped_twice_is_the_same(problem: MatmulProblem) -> None:
     assert (once.a_dtype, once.b_dtype) == (problem.b_dtype, problem.a_dtype)
     assert replace(twice, a_strides=None, b_strides=None, c_strides=None) == problem
     assert swapped(swapped(twice)) == twice
+
+
+@given(problems)
+def test_a_product_is_oriented_so_that_its_result_lies_in_rows(problem: MatmulProblem) -> None:
+    problem = replace(problem, m=problem.m + 1, zeroed=True)
+    by_columns = swapped(problem)
+    assert oriented(problem) == problem
+    assert oriented(by_columns) == swapped(by_columns)
+    there = leaves(family_tree(problem, CPU, Menu.REFERENCE))
+    assert len(leaves(family_tree(oriented(by_columns), CPU, Menu.REFERENCE))) == len(there)
+    assert not leaves(family_tree(by_columns, CPU, Menu.REFERENCE))
 
 
 @given(problems, st.data())

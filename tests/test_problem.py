@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -70,6 +71,7 @@ def test_macs_are_exact_beyond_64_bits() -> None:
         ({"b_layout": "fortran"}, "b_layout is 'fortran'; expected one of plain, transposed"),
         ({"hoistable": "C"}, 'hoistable is \'C\'; expected any of "A" and "B"'),
         ({"hoistable": 2}, "hoistable is 2; expected any of"),
+        ({"zeroed": "yes"}, "zeroed is 'yes'; expected True or False"),
         ({"epilogue": ""}, "epilogue is ''; expected text, or None"),
         ({"epilogue": "relu", "epilogue_reason": "two readers"}, "give one of them"),
         ({"a_strides": (1,)}, r"a_strides is \(1,\); expected two whole numbers of elements"),
@@ -175,10 +177,12 @@ def test_a_stride_along_one_element_makes_no_other_problem() -> None:
         ('{"m": 2, "n": 3}', "is no problem; expected an object with m, n, k"),
         ('{"m": 2, "n": 3, "k": 4, "x": 1}', "is no problem; expected an object with m, n, k"),
         ("[]", "is no problem"),
+        (None, "a problem is no JSON"),
+        ("[" * 100_000, "a problem is no JSON"),
         ('{"m": 2, "n": 3, "k": 0}', "k is 0; expected at least 1"),
     ],
 )
-def test_text_that_is_no_problem_is_refused(text: str, message: str) -> None:
+def test_text_that_is_no_problem_is_refused(text: Any, message: str) -> None:
     with pytest.raises(KernelError, match=message):
         MatmulProblem.from_json(text)
 
@@ -365,8 +369,41 @@ def test_strides_between_elements_are_refused() -> None:
 
 
 def test_what_is_no_step_is_refused() -> None:
-    with pytest.raises(KernelError, match="'ij' is no step; expected a Pair or a Way"):
+    with pytest.raises(KernelError, match="'ij' is no step that runs; expected one of a plan, for"):
         MatmulProblem.from_step("ij")  # type: ignore[arg-type]
+
+
+def test_a_step_its_way_and_its_axes_pose_one_problem() -> None:
+    counted = eb.plan("bik,bkj->bij", (3, 8, 4), (3, 4, 6)).meter().steps[0]
+    assert counted.way is not None
+    problem = MatmulProblem.from_step(counted)
+    assert problem == MatmulProblem.from_step(counted.way)
+    assert problem == MatmulProblem.from_step(counted.way.pair)
+    assert sorted((problem.m, problem.n)) == [6, 8]
+
+
+def test_whole_numbers_of_numpy_become_those_of_python() -> None:
+    one, two = np.int64(1), np.int32(2)
+    problem = made(m=two, batch=np.array([2, 3]), b_strides=(two + 1, one))
+    assert problem == made(m=2, batch=(2, 3), b_strides=(3, 1))
+    assert type(problem.m) is type(problem.batch[0]) is int
+    assert MatmulProblem.from_json(problem.to_json()) == problem
+    assert type(GroupAxis(two, a=one).a) is int  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (5, "groups are 5; expected a mapping of batch, m, n, k"),
+        ({"x": []}, "groups are .*; expected a mapping of batch, m, n, k"),
+        ({"m": 5}, "group m is 5; expected axes"),
+        ({"m": [5]}, "an axis is 5; expected extent, a, b, c"),
+        ({"m": [{"q": 1}]}, "an axis is .*; expected extent, a, b, c"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(groups: object, message: str) -> None:
+    with pytest.raises(KernelError, match=message):
+        MatmulProblem.from_json(json.dumps({"m": 2, "n": 3, "k": 4, "groups": groups}))
 
 
 def test_only_persistent_operands_that_are_read_where_they_lie_are_packed_once() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from einbound.api.plan import Plan
 from einbound.api.rows import report_of
+from einbound.errors import KernelError
 from einbound.kernels.menu import Menu
 from einbound.kernels.persistent import persistent_sides
 from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.views import oriented
 from einbound.machine.target import target_limits
 from einbound.report.kernel import KernelChoice
 
 
 def kernel_choices(
     plan: Plan, target: str = "cpu", *, reference: bool = False, lifted: bool = False
-) -> tuple[tuple[str, KernelChoice], ...]:
-    """For each step of a plan, its contraction and the choice of its kernel.
+) -> tuple[tuple[str, KernelChoice | str], ...]:
+    """For each step of a plan, its contraction and the choice of its kernel, or why it has none.
 
     Args:
         plan: What is explained; operands that do not change between evaluations may be packed
@@ -25,7 +27,7 @@ def kernel_choices(
 
     Raises:
         MachineError: The target is not known.
-        KernelError: A step is no product of two operands.
+        KernelError: No step is a matrix product.
 
     Example:
         >>> import einbound as eb
@@ -41,11 +43,19 @@ def kernel_choices(
     n = tree.n_operands
     changing = frozenset(range(n)) if rules is None or not rules.volatile else rules.volatile
     persistent = frozenset(range(n)) - frozenset(changing)
-    choices = []
+    choices: list[tuple[str, KernelChoice | str]] = []
     for row in report_of(made).steps:
-        way = made.executable.metered.steps[row.step].way
-        assert way is not None, "a step that runs has a way"
+        step = made.executable.metered.steps[row.step]
         sides = persistent_sides(tree, row.step, persistent)
-        problem = MatmulProblem.from_step(way, hoistable=sides)
+        try:
+            problem = MatmulProblem.from_step(step, hoistable=sides)
+        except KernelError as error:
+            choices.append((row.contraction, str(error)))
+            continue
+        if not menu.roles:
+            problem = oriented(problem)
         choices.append((row.contraction, KernelChoice.of(problem, limits, menu, lifted=lifted)))
+    if all(isinstance(choice, str) for _, choice in choices):
+        reasons = [f"{text}: {reason}" for text, reason in choices]
+        raise KernelError("\n".join(reasons) or "the plan has no step that contracts two operands")
     return tuple(choices)

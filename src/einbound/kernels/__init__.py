@@ -40,20 +40,23 @@ from einbound.kernels.decisions import (
 )
 from einbound.kernels.family import family_tree, lift_lattice
 from einbound.kernels.floors import floor
+from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.menu import Menu
 from einbound.kernels.numerics import HalfArithmetic, Numerics
 from einbound.kernels.path_floor import path_floor
 from einbound.kernels.problem import BLayout, MatmulProblem
 from einbound.kernels.spec import KernelSpec
-from einbound.kernels.views import seen_by, viewed
-from einbound.machine.limits import HardwareLimits, MmaLimits
+from einbound.kernels.views import oriented, seen_by, viewed
+from einbound.machine.limits import CacheLevel, HardwareLimits, MmaLimits
 from einbound.machine.precision import Precision
+from einbound.machine.target import target_limits
 
 __all__ = [
     "Axis",
     "BLayout",
     "Batch",
     "BatchKind",
+    "CacheLevel",
     "Cost",
     "CpuBlocktile",
     "CpuPacked",
@@ -66,6 +69,8 @@ __all__ = [
     "GpuBlocktile",
     "GpuMma",
     "Group",
+    "GroupAxis",
+    "Groups",
     "HalfArithmetic",
     "HardwareLimits",
     "IndexOrder",
@@ -99,10 +104,12 @@ __all__ = [
     "least_cost",
     "lift_lattice",
     "model_score",
+    "oriented",
     "path_floor",
     "render_path",
     "score_bound",
     "seen_by",
+    "target_limits",
     "to_json",
     "viewed",
 ]

@@ -6,10 +6,8 @@ Pure functions of a product and a processor; what of it is proposed in which ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import isqrt
 
 from einbound.kernels.decisions import RegisterTile
 from einbound.kernels.geometry import CpuPacked
@@ -29,6 +27,8 @@ COMPARED_DEPTH = 256
 DEPTH_UNIT = 8
 #: Narrower panels of B pay for packing A again; on Zen 3 a cliff was measured below it.
 LEAST_COLUMNS = 256
+#: How many times as many whole blocks as workers are looked for: with more, each is a sliver.
+MOST_MORE_BLOCKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,19 +203,14 @@ def row_blocks(extent: int, workers: int) -> tuple[int, ...]:
         >>> row_blocks(96, 2)
         (0, 48, 24)
     """
-    whole = [size for size in _divisors(extent) if size * 2 <= extent]
-    found = [
-        max((size for size in whole if size * workers * rounds <= extent), default=0)
-        for rounds in (1, 2)
-    ]
+    found = [_whole_blocks(extent, max(2, workers * rounds)) for rounds in (1, 2)]
     return tuple(dict.fromkeys([0, *found]))
 
 
-def _divisors(extent: int) -> Iterator[int]:
-    for size in range(1, isqrt(extent) + 1):
-        if extent % size == 0:
-            yield size
-            yield extent // size
+def _whole_blocks(extent: int, least: int) -> int:
+    """Rows of the largest whole blocks of which there are `least` or somewhat more; 0: none."""
+    numbers = range(least, min(extent, least * MOST_MORE_BLOCKS) + 1)
+    return next((extent // number for number in numbers if extent % number == 0), 0)
 
 
 def _floor_to(size: int, unit: int) -> int:

@@ -255,7 +255,7 @@ def _transfers(
     workers: int,
 ) -> tuple[Transfer, ...]:
     """What crosses each boundary of the hierarchy, the nearest first."""
-    block, loops = _nest(problem, limits.lanes(compute_precision(problem)), committed, blocks)
+    block, loops = _nest(problem, committed, blocks)
     widths = Widths(problem.a_dtype.n_bytes, problem.b_dtype.n_bytes, problem.out_dtype.n_bytes)
     crossings = []
     for number, level in enumerate(limits.levels):
@@ -275,7 +275,7 @@ def _whole(problem: MatmulProblem) -> Block:
 
 
 def _nest(
-    problem: MatmulProblem, lanes: int, committed: Commitment, blocks: Blocks | None
+    problem: MatmulProblem, committed: Commitment, blocks: Blocks | None
 ) -> tuple[Block, Sequence[tuple[str, int]]]:
     """The loops around the innermost statement, as far as they are committed to."""
     if blocks is None:
@@ -292,9 +292,10 @@ def _nest(
     if committed.pipeline is PipelineKind.BLOCKTILE:
         # Order k, i, j in a block: every step over k meets all results of the block.
         return Block(1, bn, 1), [*around, ("k", bk), ("m", bm)]
-    if tile is None or tile.rm is None or tile.rn is None:
+    if tile is None or tile.is_auto:
         return Block(bm, bn, bk), around
-    rm, columns = min(tile.rm, bm), min(tile.rn * (tile.lanes or lanes), bn)
+    rm, rn, lanes = tile.sizes
+    rm, columns = min(rm, bm), min(rn * lanes, bn)
     inner = [("n", -(-bn // columns)), ("m", -(-bm // rm))]
     if not committed.packed:
         # The whole triple walks along rows of C.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from einbound.errors import KernelError
 from einbound.kernels.decisions import Decision, GeometryChoice
@@ -38,7 +38,7 @@ def from_json(text: str) -> Decision:
     """
     try:
         given = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise KernelError(f"the text of a decision is no JSON: {error}") from None
     decision = _record(given)
     if not isinstance(decision, Decision):
@@ -58,9 +58,9 @@ def _record(given: object) -> object:
         return tuple(given)
     if not isinstance(given, dict):
         return given
-    if given.get("is") not in _CLASSES:
+    made: Any = _CLASSES.get(str(given.get("is")))
+    if made is None:
         raise KernelError(f'{given!r} has no known class under "is"; known: {", ".join(_CLASSES)}')
-    made = cast(Any, _CLASSES[given["is"]])
     expected = [each.name for each in fields(made)]
     held = {name: _record(value) for name, value in given.items() if name != "is"}
     if sorted(held) != sorted(expected):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from einbound.errors import KernelError
 from einbound.kernels.geometry import (
@@ -77,6 +77,8 @@ __all__ = [
     "render_path",
 ]
 
+_AUTO: Final = "auto"
+
 
 @dataclass(frozen=True, slots=True)
 class IndexOrder(AbstractOrdered):
@@ -94,9 +96,12 @@ class IndexOrder(AbstractOrdered):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", chosen(Group, self.group, "group of IndexOrder"))
-        if sorted(self.order) != list(range(len(self.order))):
+        order = self.order
+        places = tuple(order) if isinstance(order, Iterable) else ()
+        object.__setattr__(self, "order", places)
+        if not places or set(places) != set(range(len(places))):
             raise KernelError(
-                f"IndexOrder is {self.order!r}; expected every place from 0 to one below their "
+                f"IndexOrder is {order!r}; expected every place from 0 to one below their "
                 "number once"
             )
 
@@ -224,21 +229,28 @@ class Twin(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile(AbstractOrdered):
-    """Results kept in registers: rm rows of rn vectors of `lanes`; all None: the model's own.
+    """Results kept in registers: rm rows of rn vectors of `lanes`; "auto": the model's own.
 
     Elsewhere: micro-tile, MR and NR. Refuted where it is larger than the block, or the lanes are
     no width of the vectors::
 
         for k: for r in rm, v in rn: c[r, v] += a[r] b[v]        (all of c in registers)
+
+    Attributes:
+        rm: Rows; "auto" alone, or nothing at all, stands for the model's own tile.
+        rn: Vectors in a row.
+        lanes: Numbers in a vector.
     """
 
     rank: ClassVar[int] = 12
     level: ClassVar[str] = "register-tile"
-    rm: int | None = None
+    rm: int | Literal["auto"] | None = None
     rn: int | None = None
     lanes: int | None = None
 
     def __post_init__(self) -> None:
+        if self.rm == _AUTO and self.rn is None and self.lanes is None:
+            object.__setattr__(self, "rm", None)
         if not self.is_auto:
             require_sizes("RegisterTile", rm=self.rm, rn=self.rn, lanes=self.lanes)
 
@@ -250,7 +262,7 @@ class RegisterTile(AbstractOrdered):
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Rows, vectors per row and lanes of a tile that is not the model's own."""
-        assert self.rm is not None, "the model's own tile has no sizes here"
+        assert isinstance(self.rm, int), "the model's own tile has no sizes here"
         assert self.rn is not None, "the model's own tile has no sizes here"
         assert self.lanes is not None, "the model's own tile has no sizes here"
         return self.rm, self.rn, self.lanes
@@ -258,7 +270,7 @@ class RegisterTile(AbstractOrdered):
     @property
     def label(self) -> str:
         """The sizes."""
-        return "auto" if self.is_auto else f"rm{self.rm} rn{self.rn} lanes{self.lanes}"
+        return _AUTO if self.is_auto else f"rm{self.rm} rn{self.rn} lanes{self.lanes}"
 
 
 Decision: TypeAlias = (

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from einbound.errors import KernelError
+from einbound.kernels.problem_fields import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,13 @@ class GroupAxis:
 
     def __post_init__(self) -> None:
         numbers = (self.extent, self.a, self.b, self.c)
-        if any(type(number) is not int for number in numbers) or self.extent < 1:
+        if not all(map(is_whole, numbers)) or self.extent < 1:
             raise KernelError(
                 f"an axis has extent {self.extent!r} and strides {numbers[1:]!r}; expected whole "
                 "numbers, the extent at least 1"
             )
+        for field, number in zip(fields(self), numbers, strict=True):
+            object.__setattr__(self, field.name, int(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,28 @@ class Groups:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            axes = tuple(_axis(given) for given in getattr(self, field.name))
-            object.__setattr__(self, field.name, axes)
+            given = getattr(self, field.name)
+            if not isinstance(given, Iterable):
+                raise KernelError(f"group {field.name} is {given!r}; expected axes")
+            object.__setattr__(self, field.name, tuple(map(_axis, given)))
+
+    @classmethod
+    def of(cls, given: object) -> Groups:
+        """The groups that are given as themselves, or as a mapping of their axes.
+
+        Raises:
+            KernelError: They are something else.
+
+        Example:
+            >>> Groups.of({"m": [{"extent": 2, "a": 3}]}).m
+            (GroupAxis(extent=2, a=3, b=0, c=0),)
+        """
+        if isinstance(given, Groups):
+            return given
+        names = [field.name for field in fields(cls)]
+        if not isinstance(given, Mapping) or not set(given) <= set(names):
+            raise KernelError(f"groups are {given!r}; expected a mapping of {', '.join(names)}")
+        return cls(**given)
 
     @property
     def swapped(self) -> Groups:
@@ -120,9 +143,13 @@ def _innermost(axes: tuple[GroupAxis, ...]) -> GroupAxis:
 
 
 def _axis(given: Any) -> GroupAxis:
-    if isinstance(given, Mapping):
-        return GroupAxis(**given)
-    return given if isinstance(given, GroupAxis) else GroupAxis(*given)
+    if isinstance(given, GroupAxis):
+        return given
+    try:
+        return GroupAxis(**given) if isinstance(given, Mapping) else GroupAxis(*given)
+    except TypeError:
+        names = ", ".join(field.name for field in fields(GroupAxis))
+        raise KernelError(f"an axis is {given!r}; expected {names}") from None
 
 
 def _mirrored(axes: tuple[GroupAxis, ...]) -> tuple[GroupAxis, ...]:

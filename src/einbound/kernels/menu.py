@@ -6,9 +6,11 @@ that a generated kernel is promised to keep.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from einbound.errors import KernelError
 from einbound.kernels.decisions import RegisterTile
 from einbound.kernels.geometry import CpuPacked, GpuBlocktile
 from einbound.kernels.numerics import Numerics
@@ -121,10 +123,69 @@ class Menu:
         )
 
     def __post_init__(self) -> None:
-        for name in _SEVERAL:
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, kind in _SEVERAL.items():
+            object.__setattr__(self, name, _all_of(kind, name, getattr(self, name)))
+        blocks = tuple(_pair(each) for each in _listed("mma_blocks", self.mma_blocks))
+        object.__setattr__(self, "mma_blocks", blocks)
+        if self.register_tiles is not None:
+            tiles = _all_of(RegisterTile, "register_tiles", self.register_tiles)
+            object.__setattr__(self, "register_tiles", tiles)
+        for name, kinds in _SINGLE.items():
+            given = getattr(self, name)
+            # A flag is a number in Python.
+            if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
+                known = ", ".join(each.__name__ for each in kinds).replace("NoneType", "None")
+                raise KernelError(f"{name} of a menu is {given!r}; expected one of: {known}")
 
 
-_SEVERAL = ("blocktiles", "mma_blocks", "depths", "cpu_blocks", "row_blocks", "packed")
+_SEVERAL: Mapping[str, type] = {
+    "blocktiles": GpuBlocktile,
+    "depths": int,
+    "cpu_blocks": int,
+    "row_blocks": int,
+    "packed": CpuPacked,
+}
+_NO = type(None)
+_FLAGS = (
+    "mma_lattice",
+    "swizzle",
+    "grid_rendering",
+    "two_row_twin",
+    "roles",
+    "index_orders",
+    "predict_spills",
+    "unknown_layouts",
+    "analytic",
+)
+_SINGLE: Mapping[str, tuple[type, ...]] = {
+    "packed_lattice": (CpuPacked, _NO),
+    "packing_cap_bytes": (int, _NO),
+    "chunk_cap_bytes": (int, _NO),
+    "pad_factor": (float, int, _NO),
+    "numerics": (Numerics,),
+    **dict.fromkeys(_FLAGS, (bool,)),
+}
+
+
+def _listed(name: str, given: object) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise KernelError(f"{name} of a menu is {given!r}; expected a list")
+    return tuple(given)
+
+
+def _all_of(kind: type, name: str, given: object) -> tuple[Any, ...]:
+    found = _listed(name, given)
+    for each in found:
+        if not isinstance(each, kind) or isinstance(each, bool):
+            raise KernelError(f"{name} of a menu has {each!r}; expected {kind.__name__}s")
+    return found
+
+
+def _pair(given: Any) -> tuple[int, int]:
+    found = _all_of(int, "mma_blocks", given) if isinstance(given, Iterable) else ()
+    if len(found) != 2:
+        raise KernelError(f"mma_blocks of a menu has {given!r}; expected pairs (bm, bk)")
+    return found[0], found[1]
+
 
 Menu.REFERENCE = Menu()

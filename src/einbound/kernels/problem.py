@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from math import prod
+from typing import Protocol
 
 from einbound.errors import KernelError
 from einbound.kernels.groups import Groups
@@ -15,6 +16,7 @@ from einbound.kernels.problem_fields import (
     check_epilogue,
     checked_extent,
     checked_extents,
+    checked_flag,
     checked_operands,
     checked_precision,
     checked_strides,
@@ -26,6 +28,14 @@ from einbound.step.pair import Pair
 
 #: Why no tail can be fused where nothing else is said.
 NO_TAIL = "no elementwise step reads this product alone"
+
+
+class Counted(Protocol):
+    """A step of a plan as a meter counts it."""
+
+    @property
+    def way(self) -> Way | None:
+        """How it is done; None: it does not run."""
 
 
 class BLayout(StrEnum):
@@ -89,7 +99,7 @@ class MatmulProblem:
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
-            checked_extent(name, getattr(self, name))
+            object.__setattr__(self, name, checked_extent(name, getattr(self, name)))
         for name in ("batch", "outer_k"):
             object.__setattr__(self, name, checked_extents(name, getattr(self, name)))
         for name in ("a_dtype", "b_dtype", "out_dtype"):
@@ -97,7 +107,9 @@ class MatmulProblem:
         object.__setattr__(self, "b_layout", chosen(BLayout, self.b_layout, "b_layout"))
         object.__setattr__(self, "hoistable", checked_operands(self.hoistable))
         check_epilogue(self.epilogue, self.epilogue_reason)
+        checked_flag("zeroed", self.zeroed)
         if self.groups is not None:
+            object.__setattr__(self, "groups", Groups.of(self.groups))
             _check_groups(self, self.groups)
         for name in ("a_strides", "b_strides", "c_strides"):
             given = getattr(self if self.groups is None else self.groups, name)
@@ -107,7 +119,7 @@ class MatmulProblem:
     @classmethod
     def from_step(
         cls,
-        step: Pair | Way,
+        step: Pair | Way | Counted,
         *,
         hoistable: Iterable[str] = (),
         epilogue: str | None = None,
@@ -116,8 +128,8 @@ class MatmulProblem:
         """The problem that one step of a plan poses to a kernel.
 
         Args:
-            step: The step's fused axes, or the way in which it would be done without a kernel:
-                `plan.meter().steps[number].way`.
+            step: A step of a plan, `plan.meter().steps[number]`, the way in which that would be
+                done without a kernel, or its fused axes alone.
             hoistable: Operands ("A", "B") that do not change between evaluations.
             epilogue: Name of an elementwise tail of the step, if it has one.
             epilogue_reason: Why it has none.
@@ -129,15 +141,16 @@ class MatmulProblem:
         Example:
             >>> import einbound as eb
             >>> plan = eb.plan("bik,bkj->bij", (3, 8, 4), (3, 4, 6))
-            >>> print(MatmulProblem.from_step(plan.meter().steps[0].way))
-            3 x (8 x 6 x 4) float64 float64 -> float64, B plain
+            >>> MatmulProblem.from_step(plan.meter().steps[0]).macs
+            576
         """
-        pair = step.pair if isinstance(step, Way) else step
-        if not isinstance(pair, Pair):
+        way = step if isinstance(step, Pair | Way) else getattr(step, "way", None)
+        if not isinstance(way, Pair | Way):
             raise KernelError(
-                f"{step!r} is no step; expected a Pair or a Way, for example "
-                "plan.meter().steps[0].way"
+                f"{step!r} is no step that runs; expected one of a plan, for example "
+                "plan.meter().steps[0]"
             )
+        pair = way.pair if isinstance(way, Way) else way
         product = Product.of(pair)
         groups, (a, b, c) = product.groups, product.dtypes
         *outer_k, k = (axis.extent for axis in groups.k)
@@ -154,7 +167,7 @@ class MatmulProblem:
             hoistable=frozenset(hoistable),
             epilogue=epilogue,
             epilogue_reason=epilogue_reason,
-            zeroed=not (isinstance(step, Way) and step.accumulate),
+            zeroed=not (isinstance(way, Way) and way.accumulate),
             groups=groups,
         )
 
@@ -223,7 +236,7 @@ class MatmulProblem:
         """
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise KernelError(f"a problem is no JSON: {error}; give what to_json wrote") from None
         names = [field.name for field in fields(cls)]
         if not isinstance(data, dict) or not {"m", "n", "k"} <= set(data) <= set(names):
@@ -231,8 +244,6 @@ class MatmulProblem:
                 f"{text!r} is no problem; expected an object with m, n, k and others of "
                 f"{', '.join(names)}"
             )
-        if "groups" in data:
-            data["groups"] = Groups(**data["groups"])
         return cls(**data)
 
     def __str__(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeGuard
 
 from einbound.errors import KernelError, MachineError
 from einbound.machine.precision import Precision
@@ -15,13 +16,18 @@ def checked_extent(name: str, given: object) -> int:
     Raises:
         KernelError: It is no whole number, or below 1.
     """
-    if not isinstance(given, int) or isinstance(given, bool):
+    if not is_whole(given):
         raise KernelError(f"{name} is {given!r}; expected a whole number of at least 1")
     if given < 1:
         raise KernelError(
             f"{name} is {given}; expected at least 1: an empty product needs no kernel"
         )
-    return given
+    return int(given)
+
+
+def is_whole(given: object) -> TypeGuard[int]:
+    """Whether it is a whole number, of Python or of NumPy."""
+    return isinstance(given, Integral) and not isinstance(given, bool)
 
 
 def checked_extents(name: str, given: object) -> tuple[int, ...]:
@@ -29,6 +35,17 @@ def checked_extents(name: str, given: object) -> tuple[int, ...]:
     if isinstance(given, Iterable) and not isinstance(given, str):
         return tuple(checked_extent(f"an extent of {name}", each) for each in given)
     return (checked_extent(name, given),)
+
+
+def checked_flag(name: str, given: object) -> bool:
+    """True or False.
+
+    Raises:
+        KernelError: It is something else.
+    """
+    if not isinstance(given, bool):
+        raise KernelError(f"{name} is {given!r}; expected True or False")
+    return given
 
 
 def checked_precision(name: str, given: object) -> Precision:
@@ -62,9 +79,9 @@ def checked_strides(name: str, given: Any) -> tuple[int, int]:
         KernelError: They are not two whole numbers.
     """
     found = tuple(given) if isinstance(given, Iterable) else ()
-    if len(found) != 2 or any(type(stride) is not int for stride in found):
+    if len(found) != 2 or not all(map(is_whole, found)):
         raise KernelError(f"{name} is {given!r}; expected two whole numbers of elements")
-    return found
+    return int(found[0]), int(found[1])
 
 
 def check_epilogue(name: object, reason: object) -> None:

@@ -75,6 +75,21 @@ def swapped(problem: MatmulProblem) -> MatmulProblem:
     )
 
 
+def oriented(problem: MatmulProblem) -> MatmulProblem:
+    """The product, or that of the transposes where only the result of that lies in rows.
+
+    For menus without a level for the roles of the operands.
+
+    Example:
+        >>> by_columns = MatmulProblem(m=2, n=3, k=4, c_strides=(1, 2))
+        >>> oriented(by_columns).m, oriented(oriented(by_columns)).m
+        (3, 3)
+    """
+    is_by_columns = c_strides(problem)[1] != 1 and problem.n > 1
+    other = swapped(problem)
+    return other if is_by_columns and c_strides(other)[1] == 1 else problem
+
+
 def n_axes(problem: MatmulProblem, group: Group) -> int:
     """How many axes of a group can be nested in any order; 1 where strides do not tell."""
     if problem.groups is not None:

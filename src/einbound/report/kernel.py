@@ -216,10 +216,14 @@ def _seconds(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
-def explain_all(choices: Iterable[tuple[str, KernelChoice]]) -> str:
+def explain_all(choices: Iterable[tuple[str, KernelChoice | str]]) -> str:
     """The explanations of several steps, one after the other.
 
     Args:
-        choices: Pairs of a step's contraction, such as "ik,kj->ij", and its choice.
+        choices: Pairs of a step's contraction, such as "ik,kj->ij", and its choice, or why it has
+            none.
     """
-    return "\n\n".join(f"{text}\n\n{choice.explain()}" for text, choice in choices)
+    return "\n\n".join(
+        f"{text}\n\n{choice if isinstance(choice, str) else choice.explain()}"
+        for text, choice in choices
+    )
