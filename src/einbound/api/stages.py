@@ -226,6 +226,9 @@ def planned_stages(wish: Wish, case: Case, *, warns: bool = True) -> Stages:
         ready, limits = _beyond(wish, case, forest, held, ready), wish.limits
     _fitting(ready, limits, held)
     stages = Stages(wish, case, better, ready, limits, constants)
+    for half in filter(None, (ready.prelude, ready.main)):
+        # Made here, so that calls hold nothing but arrays.
+        half.kernels  # noqa: B018
     if warns and not limits.is_set:
         _warn_of_memory(stages.peak_bytes)
     return stages
