@@ -55,13 +55,15 @@ U[k,l,i,j] = t2[i,j,c,d] V[k,l,c,d]
 Eoo[k,j] = Foo[k,j] + Z[P,j,c] Bov[P,k,c]
 Evv[b,c] = Fvv[b,c] - Z[P,k,b] Bov[P,k,c]
 
+# What counts for both pairs (i,a), (j,b) of a double, and the doubles.
+N[i,j,a,b] = t2[i,j,a,c] Evv[b,c] - t2[i,k,a,b] Eoo[k,j]
+  - t1[k,a] Bov[P,k,c] Bvv[P,b,d] t2[i,j,c,d]
+  - 1/2 G[i,j,a,b] - G[j,i,a,b] - 1/2 u[j,k,b,c] Wd[k,i,a,c]
 R2[i,j,a,b] = M[P,i,a] M[P,j,b]
   + Bvv[P,a,c] Bvv[P,b,d] t2[i,j,c,d]
-  - S(ia;jb) t1[k,a] Bov[P,k,c] Bvv[P,b,d] t2[i,j,c,d]
   + t1[k,a] t1[l,b] U[k,l,i,j] + t2[k,l,a,b] U[k,l,i,j]
   + t2[k,l,a,b] Coo[P,k,i] Coo[P,l,j]
-  - S(ia;jb) (1/2 G[i,j,a,b] + G[j,i,a,b] + 1/2 u[j,k,b,c] Wd[k,i,a,c])
-  + S(ia;jb) (t2[i,j,a,c] Evv[b,c] - t2[i,k,a,b] Eoo[k,j])
+  + S(ia;jb) N[i,j,a,b]
 
 E = 2 fov[i,a] t1[i,a] + (2 V[i,j,a,b] - V[i,j,b,a]) (t2[i,j,a,b] + t1[i,a] t1[j,b])
 """
