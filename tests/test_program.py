@@ -7,10 +7,12 @@ import gc
 import threading
 import tracemalloc
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,11 +21,12 @@ import einbound as eb
 import einbound.api.stages
 import einbound.run.forest
 from einbound.api.program import Program
+from einbound.api.stages import Part, Stages
 from einbound.backends.numpy_ops import NumpyOps
-from einbound.report.program import Home
+from einbound.report.program import Home, ProgramMeter
 from einbound.run.forest import ForestExecutable
-from einbound.schedule.cells import Cell, Place
-from einbound.schedule.instructions import Contract
+from einbound.schedule.cells import Cell
+from einbound.schedule.instructions import Contract, Sum
 
 Array = np.ndarray[Any, Any]
 SCHEDULERS = ["ordered", "forest_descent"]
@@ -257,6 +260,31 @@ def test_a_digest_knows_equal_elements_in_other_memory(builds: Builds) -> None:
     assert len(builds.made) == 3
 
 
+def test_everything_is_made_anew_where_a_part_has_no_room(
+    monkeypatch: pytest.MonkeyPatch, builds: Builds
+) -> None:
+    program, given = kept_program(), columns()
+    program(given)
+    part = Stages._part
+
+    def cramped(stages: Stages, made: tuple[str, ...]) -> Part:
+        if made != stages.kept:
+            raise eb.BudgetError(
+                "no room",
+                limit_bytes=0,
+                smallest_bytes=1,
+                lower_bound_bytes=0,
+                culprit="",
+                culprit_bytes=0,
+            )
+        return part(stages, made)
+
+    monkeypatch.setattr(Stages, "_part", cramped)
+    given["A"] = given["A"] + 1
+    assert_close(program(given), two(given))
+    assert len(builds.made[2]) == 2
+
+
 def test_reset_forgets_everything_and_refuses_unknown_names(builds: Builds) -> None:
     program, given = kept_program(), columns()
     program(given)
@@ -363,37 +391,38 @@ def test_an_interrupt_leaves_nothing_half_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 class CountingOps(NumpyOps):
-    """Operations that count themselves."""
+    """Operations that count themselves: multiply-adds, and what is begun and read of each value."""
 
     __slots__ = ()
     macs = 0
-    allocs = 0
+    builds: ClassVar[Counter[str]] = Counter()
+    uses: ClassVar[Counter[str]] = Counter()
 
     def contract(self, what: Contract, left: Any, right: Any, into: Any, add: bool) -> Any:
-        CountingOps.macs += macs_of(what.into, left, right)
+        schedule = RUNNING[-1].lowered.schedule
+        extents = dict(zip(schedule.cells[what.left].indices, left.shape, strict=True))
+        extents |= zip(schedule.cells[what.right].indices, right.shape, strict=True)
+        CountingOps.macs += prod(extents.values())
+        CountingOps.uses.update([value_of(what.left), value_of(what.right)])
         return super().contract(what, left, right, into, add)
 
+    def sum(self, what: Sum, source: Any, into: Any, add: bool) -> Any:
+        CountingOps.uses[value_of(what.source)] += 1
+        return super().sum(what, source, into, add)
+
     def alloc(self, cell: Cell, shape: tuple[int, ...]) -> Any:
-        CountingOps.allocs += cell.place is not Place.OPERAND
+        CountingOps.builds[value_of(cell.number)] += 1
         return super().alloc(cell, shape)
 
 
-def macs_of(into: int, left: Array, right: Array) -> int:
-    """Multiply-adds of one product, from the indices of its cells."""
-    schedule = RUNNING[-1].lowered.schedule
-    cells = schedule.cells
-    for each in instructions(schedule.body):
-        if isinstance(each, Contract) and each.into == into:
-            extents = dict(zip(cells[each.left].indices, left.shape, strict=True))
-            extents |= dict(zip(cells[each.right].indices, right.shape, strict=True))
-            return int(np.prod(list(extents.values()), dtype=object))
-    raise AssertionError(into)
-
-
-def instructions(body: Any) -> Iterator[Any]:
-    for each in body:
-        yield each
-        yield from instructions(getattr(each, "body", ()))
+def value_of(cell: int | None) -> str:
+    """The value whose memory a cell looks at; no name if it is an intermediate."""
+    lowered, forest = RUNNING[-1].lowered, RUNNING[-1].plan.forest
+    memory = -1
+    while cell is not None:
+        memory, cell = cell, lowered.schedule.cells[cell].source
+    values = {cell: value for value, cell in enumerate(lowered.memory)}
+    return forest.values[values[memory]].name if memory in values else ""
 
 
 RUNNING: list[ForestExecutable] = []
@@ -409,6 +438,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[CountingOps]]:
 
     monkeypatch.setattr(einbound.run.forest, "NumpyOps", CountingOps)
     monkeypatch.setattr(ForestExecutable, "_walk", noted)
+    CountingOps.macs, CountingOps.builds, CountingOps.uses = 0, Counter(), Counter()
     yield CountingOps
     RUNNING.clear()
 
@@ -419,17 +449,36 @@ def test_the_meter_counts_what_a_run_does(
     counted: type[CountingOps], scheduler: str, memory_limit: int | None
 ) -> None:
     program = eb.Program(LADDER, memory_limit, iterations=5, scheduler=scheduler)
-    counted.macs = 0
-    program(tensors())
+    given = tensors()
+    program(given)
     meter = program.meter()
     assert counted.macs == meter.once.macs + meter.each.macs
-    counted.macs = 0
-    given = tensors(seed=1)
-    program(given)
-    assert counted.macs == meter.once.macs + meter.each.macs
+    assert_counted(counted, meter)
     counted.macs = 0
     program(given)
     assert counted.macs == meter.each.macs
+
+
+@pytest.mark.parametrize("room", [None, 7_000, 5_000])
+def test_the_meter_counts_values_in_common_loops(
+    counted: type[CountingOps], room: int | None
+) -> None:
+    given = shared_tensors()
+    held = sum(array.nbytes for array in given.values()) + 2 * 20 * 36 * 8
+    program = eb.Program(SHARED, None if room is None else held + room)
+    program(given)
+    assert counted.macs == program.meter().each.macs
+    assert_counted(counted, program.meter())
+
+
+def assert_counted(counted: type[CountingOps], meter: ProgramMeter) -> None:
+    made = [row for row in meter.values if row.home is not Home.IN_LINE]
+    assert {row.name: row.builds for row in made} == {
+        name: n for name, n in counted.builds.items() if name
+    }
+    assert {row.name: row.uses for row in made} == {
+        row.name: counted.uses[row.name] for row in made
+    }
 
 
 SHARED = """
@@ -685,8 +734,8 @@ def test_functions_need_a_declaration_and_extents() -> None:
 def test_kept_values_of_a_source_last_as_long_as_it(builds: Builds) -> None:
     program, given = kept_program(), columns()
     a = given["A"]
-    sources = [eb.Source(a.shape, a.dtype, a.__getitem__) for _ in range(2)]
-    for source in (sources[0], sources[0], sources[1]):
+    for array in (a, a, a.copy()):
+        source = eb.Source(a.shape, a.dtype, array.__getitem__)
         assert_close(program({**given, "A": source}), two(given))
     assert sum("R" not in made for made in builds.made) == 2
 

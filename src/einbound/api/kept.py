@@ -10,6 +10,7 @@ from einbound.api.operands import Array, Operand
 from einbound.api.prints import Check, Print
 from einbound.api.stages import Part, Stages
 from einbound.backends.reads import Window
+from einbound.errors import BudgetError
 from einbound.run.guards import Guard
 
 
@@ -82,7 +83,7 @@ class KeptValues:
             self._drop_stale(stages, given)
             missing = [name for name in stages.kept if name not in self.held.values]
             if missing:
-                self._make(stages.part(missing), leaves, guard)
+                self._make(self._part(stages, missing), leaves, guard)
             held = self.held
         return tuple(held.values[name] for name in stages.kept)
 
@@ -97,6 +98,14 @@ class KeptValues:
             needs = held.stages.needs
             stale = [name for name in held.values if name in gone or needs[name] & gone]
             self.held = held.without(stale, held.prints)
+
+    def _part(self, stages: Stages, missing: list[str]) -> Part:
+        """What makes the missing values beside the others; all of them if there is no room."""
+        try:
+            return stages.part(missing)
+        except BudgetError:
+            self.held = self.held.without(self.held.values, self.held.prints)
+            return stages.part(stages.kept)
 
     def _drop_stale(self, stages: Stages, given: Mapping[str, Operand]) -> None:
         """Drop what was made from tensors that are no longer the same."""
