@@ -15,7 +15,7 @@ from einbound.kernels.family import family_tree
 from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.menu import Menu
 from einbound.kernels.problem import BLayout, MatmulProblem
-from einbound.kernels.views import c_strides, n_axes, oriented, reordered, seen_by, swapped, viewed
+from einbound.kernels.views import n_axes, oriented, reordered, seen_by, swapped, viewed
 from einbound.machine.limits import HardwareLimits
 from einbound.machine.precision import Precision
 from einbound.space.traversal import enumerate_leaves, leaves
