@@ -20,7 +20,7 @@ from einbound.space.tree import Path
 _N_DRAFTS = 256
 #: Values that are placed by branch and bound: all of a small forest, else the largest ones; and
 #: of forests with more, those that a greedy search moves.
-_N_OPEN, _N_MOVED = 6, 12
+_N_OPEN, _N_MOVED = 6, 8
 #: Sweeps of the greedy search over all values.
 _N_SWEEPS = 3
 

@@ -123,12 +123,34 @@ class _Rooms:
     def _together(self, item: Together, around: tuple[Together, ...], alive: Alive) -> Furnished:
         """A common loop in the fewest trips that fit, of these the ones of the fewest macs."""
         tried: list[Furnished] = []
-        for loop in self._widths(item):
-            made = self._filled(item.body, (*around, loop), alive)
+        loops = list(self._widths(item))
+        for loop in loops:
+            inside = (*around, loop)
+            # Trees come on top of what values take, so wider trips need not be planned.
+            if loop is not loops[-1] and self._held_over(item.body, inside, alive):
+                continue
+            made = self._filled(item.body, inside, alive)
             tried.append(replace(made, block=(replace(loop, body=made.block),)))
             if made.over_bytes == 0:
                 break
         return min(tried, key=lambda one: (one.over_bytes, one.macs))
+
+    def _held_over(self, block: Block, around: tuple[Together, ...], alive: Alive) -> bool:
+        """Whether the values alone that are alive in a block pass the limit, however it is cut."""
+        lives = self.bare.lives(block, tuple(loop.number for loop in around))
+        for item, (begin, end) in zip(block, lives, strict=True):
+            for value in begin:
+                alive = alive.plus(self._bytes(value, around), self.bare.is_result(value))
+            room = alive.room(self.limit)
+            if room is not None and room < 0:
+                return True
+            if isinstance(item, Together):
+                finest = list(self._widths(item))[-1]
+                if self._held_over(item.body, (*around, finest), alive):
+                    return True
+            for value in end:
+                alive = alive.plus(-self._bytes(value, around), self.bare.is_result(value))
+        return False
 
     def _widths(self, item: Together) -> Iterator[Together]:
         """The loop in more and more trips."""
