@@ -399,6 +399,25 @@ def test_conflicts_of_banks_make_plain_tiles_slower_than_swizzled_ones() -> None
     assert seconds(mma(64, 64, swizzle=True), HALF, limits) < seconds(mma(64, 64), HALF, limits)
 
 
+def test_what_exactly_fits_a_store_stays_there() -> None:
+    whole, block, widths = Block(8, 8, 4), Block(4, 4, 4), Widths(8, 8, 8)
+    # One block of each operand is 384 bytes; a trip over all columns touches 640.
+    loops = [("m", 2), ("n", 2)]
+    touched = 8 * (4 * 4 + 4 * 8 + 4 * 8)
+    moved = [moved_bytes(whole, block, loops, widths, touched - less) for less in (0, 1)]
+    assert moved[0] < moved[1]
+
+
+def test_a_spilled_register_costs_the_steps_of_its_store_and_load() -> None:
+    limits = replace(gpu("sm_90"), max_registers_per_thread=64)
+    roomy = replace(limits, max_registers_per_thread=255)
+    spec, problem = blocktile(128, 128, 8, 8, 8), MatmulProblem(m=4096, n=4096, k=4096)
+    found = [cost(spec, problem, each) for each in (limits, roomy)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].compute_seconds > 2 * found[1].compute_seconds
+
+
 def test_results_that_spill_cost_more_than_half_as_many_that_do_not() -> None:
     limits, problem = gpu("sm_80"), MatmulProblem(m=4096, n=4096, k=4096)
     spilled, held = blocktile(256, 256, 8, 16, 16), blocktile(128, 128, 8, 8, 8)

@@ -402,6 +402,16 @@ def test_a_lifted_box_is_without_the_cap_all_the_way_down() -> None:
     assert any(leaves(tree) for tree in opened)
 
 
+def test_panels_that_take_all_of_the_cap_are_proposed() -> None:
+    panels = CpuPacked(16, 0, 16)
+    n_bytes = (16 * 16 + 16 * 64) * 4
+    start = (kernels.Fusion("unfused"), Pipeline("tensorized"), TensorizedForm("packed"))
+    way = (*start, PackingShape("serial"), Geometry(panels))
+    for cap, verdict in ((n_bytes, Child), (n_bytes - 1, Excluded)):
+        menu = replace(REFERENCE, packed=(panels,), packing_cap_bytes=cap)
+        assert isinstance(at(family_tree(CUBE, CPU, menu), *way), verdict)
+
+
 def test_padding_is_held_against_the_exact_volume() -> None:
     # 16 x 16 blocks of 8 cover 20 cubed with 32 x 32 x 24 elements.
     tiny, block = MatmulProblem(m=20, n=20, k=20), GpuBlocktile(16, 16, 8, 4, 4)
