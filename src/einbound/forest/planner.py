@@ -18,9 +18,10 @@ from einbound.space.tree import Path
 
 #: Drafts of a search of placements at most.
 _N_DRAFTS = 256
-#: Values that are placed by branch and bound: all of a small forest, else the largest ones; and
-#: of forests with more, those that a greedy search moves.
-_N_OPEN, _N_MOVED = 6, 8
+#: Values up to which a forest is small: branch and bound places them all.
+_N_SMALL = 6
+#: Of larger forests it places this many, the largest ones, and a greedy search moves some more.
+_N_OPEN, _N_MOVED = 4, 8
 #: Sweeps of the greedy search over all values.
 _N_SWEEPS = 3
 
@@ -86,7 +87,7 @@ def plan_forest(
 
 def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) -> Planned:
     """The best draft of a greedy search, or of branch and bound below it."""
-    is_small = len(site.all_shared) <= _N_OPEN
+    is_small = len(site.all_shared) <= _N_SMALL
     draft = _descended(site if is_small else replace(site, n_open=_N_MOVED), drafts, known)
     fits = draft.over_bytes == 0
     # What a large forest computes is not questioned where nothing forces it.
@@ -124,14 +125,17 @@ def _descended(site: Site, drafts: Drafts, known: Draft | None) -> Draft:
     """The draft that placing one value anew at a time leads to, from everything whole."""
     starts = [drafts.draft(Placements(kept=kept)) for kept in (site.frontier, frozenset[int]())]
     best = min((draft for draft in (*starts, known) if draft), key=lambda draft: draft.key)
+    if best.over_bytes == 0 and best.macs <= site.plain_macs:
+        return best
     largest_first = sorted(site.shared, key=lambda value: (-site.n_bytes(value), value))
     for _ in range(_N_SWEEPS):
         before = best
         for value in largest_first:
-            if best.over_bytes == 0 and best.macs <= site.plain_macs:
-                return best
-            made = _promising(drafts, site.others(value, best.placements), best)
-            best = min((best, *made), key=lambda draft: draft.key[:3])
+            start = best
+            for made in _promising(drafts, site.others(value, start.placements), start):
+                best = min(best, made, key=lambda draft: draft.key[:3])
+                if best.over_bytes == 0 and best.macs <= site.plain_macs:
+                    return best
         if best is before:
             break
     return best
