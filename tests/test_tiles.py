@@ -489,4 +489,6 @@ class TestBuilt:
         plan = build(eb.Loop("c", node=1, batch_size=4))
         data = json.loads(plan.to_json())
         assert data["version"] == 2
-        assert eb.Plan.from_json(json.dumps({**data, "version": 1})).to_json() == plan.to_json()
+        older = json.loads(eb.Plan.from_json(json.dumps({**data, "version": 1})).to_json())
+        # Documents of that version tell nothing of proofs.
+        assert {**older, "proof": data["proof"]} == data
