@@ -177,3 +177,9 @@ def test_multiply_adds_never_rise_with_a_limit_near_the_least(seed: int, more: i
         for n in (smallest, smallest + more, smallest + 2 * more)
     ]
     assert found == sorted(found, reverse=True)
+
+
+def test_numbers_alone_are_refused_as_everything_else_is() -> None:
+    with pytest.raises(eb.BudgetError, match="memory_limit=32 bytes is too small") as caught:
+        eb.plan(",,->", (), (), (), memory_limit=32)
+    assert caught.value.smallest_bytes == 40

@@ -60,7 +60,7 @@ def neighbours(tree: Tree, grid: Grid) -> Iterator[Tree]:
             yield _with_opens(tree, step, rest)
             for other in _cuts(grid, trips(cut, tree.network)):
                 yield _with_opens(tree, step, (*opens[:place], other, *opens[place + 1 :]))
-        for cut in _cuts(grid, max(tree.network.extents)):
+        for cut in _cuts(grid, max(tree.network.extents, default=1)):
             yield _with_opens(tree, step, (*opens, cut))
 
 

@@ -99,7 +99,10 @@ class Structures:
         """Numbers of trips of the class."""
         if self.request.rules.grid.is_fixed:
             return ()
-        return self.request.effort.widths or (*CLASS_TRIPS, max(self.request.network.extents))
+        return self.request.effort.widths or (
+            *CLASS_TRIPS,
+            max(self.request.network.extents, default=1),
+        )
 
     def _search(
         self, cuts: tuple[Cut, ...], with_result: bool, toll: Toll | None, n_states: int
@@ -178,9 +181,9 @@ class Structures:
     def _numbers_of_trips(self) -> tuple[int, ...]:
         grid, extents = self.request.rules.grid, self.request.network.extents
         if grid.is_fixed or self.request.rules.objective is Objective.SPACE:
-            return (max(extents),)
+            return (max(extents, default=1),)
         few = len(self.request.network.inputs) > _N_FEW
-        return (*(_FEWER_TRIPS if few else _ALIKE_TRIPS), max(extents))
+        return (*(_FEWER_TRIPS if few else _ALIKE_TRIPS), max(extents, default=1))
 
     def single(self, room: Room) -> list[Tree]:
         """Structures that repeat nothing and cut one index only, for every index."""
@@ -233,7 +236,7 @@ class Structures:
             most_bytes: What a contribution takes at most; 0: nothing is counted.
             only_finest: Leave out all loops but the finest ones: a class that is soon searched.
         """
-        widths = (max(self.request.network.extents),) if only_finest else self.widths
+        widths = (max(self.request.network.extents, default=1),) if only_finest else self.widths
         cuts = self.request.rules.grid.options(widths or (1,))
         toll = self._toll(by_time=False)
         problem = self._problem(cuts, room.with_result, toll, most_bytes)
@@ -262,7 +265,7 @@ class Structures:
         request = self.request
         if not request.is_eager:
             n_states = min(n_states, _N_LEAST_STATES)
-        cuts = request.rules.grid.options((max(request.network.extents),))
+        cuts = request.rules.grid.options((max(request.network.extents, default=1),))
         found = _lowest(self._problem(cuts, with_result, None, most_bytes), n_states)
         self.n_states += found.found.states
         # Values and contributions are whole elements.
@@ -281,7 +284,7 @@ class Structures:
         extents, masks = request.network.extents, Terms.of(request.network).masks
         cuts = tuple(
             cut
-            for cut in rules.grid.options((max(extents),))
+            for cut in rules.grid.options((max(extents, default=1),))
             if cut.width < extents[cut.index] and any(mask >> cut.index & 1 for mask in masks)
         )
         steps = self.order or linear_order(request.network)
