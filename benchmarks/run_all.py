@@ -23,6 +23,7 @@ SCRIPTS = (
     "planner",
     "space",
     "rewriting",
+    "forests",
 )
 #: File with the exit status of each script's last run.
 STATES = "states"
