@@ -56,7 +56,7 @@ def write_document(made: Made) -> str:
             "schema": SCHEMA,
             "version": VERSION,
             **_setting_data(made.setting),
-            "path": made.executable.tree.path,
+            "path": made.executable.tree.sided_path,
             "loops": [
                 _loop_data(cut, step) for step, opens in enumerate(tree.opens) for cut in opens
             ],

@@ -118,6 +118,7 @@ def planned(setting: Setting) -> Made:
         rules=setting.rules,
         effort=setting.effort,
         operand_bytes=setting.operand_bytes,
+        traits=tuple((view.strides, view.dtype.str, view.aligned) for view in job.operands),
         orders=None if path is None else (steps_from_path(path, len(network.inputs)),),
         peer=partial(cotengra_orders, effort=setting.effort or Effort()) if path is None else None,
         default_buffer_bytes=DEFAULT_BUFFER_BYTES,

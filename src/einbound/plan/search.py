@@ -6,12 +6,13 @@ passed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from einbound.expr.network import Network
 from einbound.plan import large, small
 from einbound.plan.bound import lower_bound
+from einbound.plan.canonical import Canonical
 from einbound.plan.effort import Deadline, Effort, Origin, Proof
 from einbound.plan.fallback import fallback, fallback_of_many
 from einbound.plan.ledger import Found, Ledger, Meter, Metered, Request, over_bytes
@@ -39,6 +40,7 @@ def search(
     rules: Rules | None = None,
     effort: Effort | None = None,
     operand_bytes: int = 0,
+    traits: tuple[tuple[Hashable, ...], ...] = (),
     orders: tuple[Steps, ...] | None = None,
     peer: Peer | None = None,
     default_buffer_bytes: int,
@@ -56,6 +58,8 @@ def search(
         rules: What it keeps to besides, and how it chooses; None: every loop is admitted.
         effort: How hard it tries; None: as hard as the predicted time is worth.
         operand_bytes: Bytes of the operands, which count in a policy's threshold.
+        traits: What tells the operands apart to the meter beside their indices, for each one, such
+            as its strides; sortable.
         orders: The orders to choose from; None: the planner's own.
         peer: Finds more orders where loops around the planner's own ones of many operands cost
             multiply-adds; they are searched apart, so that no plan gets worse by them.
@@ -67,14 +71,17 @@ def search(
         A plan with `fits` True, or, only if none was found, the one with the smallest peak.
 
     Law: equal arguments give equal plans (tests/test_search.py::test_same_input_same_plan).
+    Law: plans are the same, renumbered, for every order of the operands; ties that are broken by
+    seconds aside, whose last bits depend on it (tests/test_canonical.py).
     """
-    tried = effort or Effort()
+    tried, rules = effort or Effort(), rules or Rules.free(network)
+    form = Canonical.of(network, rules, traits)
     request = Request(
-        network,
+        form.network,
         itemsize,
         budget,
-        meter,
-        rules or Rules.free(network),
+        form.metering(meter),
+        form.rules(rules),
         tried,
         effort is not None,
         operand_bytes,
@@ -82,7 +89,9 @@ def search(
         headroom_bytes,
         Deadline.of(tried),
     )
-    found = _found(request, orders, peer)
+    known = None if orders is None else tuple(form.steps(steps) for steps in orders)
+    found = _found(request, known, peer)
+    found = replace(found, tree=form.restored(found.tree))
     if request.deadline.has_cut:
         found = replace(found, proof=replace(found.proof, reproducible=False))
     return found

@@ -248,15 +248,20 @@ class Tree:
 
     @property
     def path(self) -> tuple[tuple[int, ...], ...]:
-        """The order as an opt_einsum path."""
+        """The order as an opt_einsum path, positions rising within an entry."""
+        return tuple([tuple(sorted(entry)) for entry in self.sided_path])
+
+    @property
+    def sided_path(self) -> tuple[tuple[int, ...], ...]:
+        """The same with what stands left first, from which the steps can be had again."""
         if not self.steps:
             return ((0,),)
         left = list(range(self.n_operands))
         path = []
         for step, pair in enumerate(self.steps):
-            places = sorted(left.index(value) for value in pair)
-            path.append(tuple(places))
-            for place in reversed(places):
+            places = tuple([left.index(value) for value in pair])
+            path.append(places)
+            for place in sorted(places, reverse=True):
                 del left[place]
             left.append(self.n_operands + step)
         return tuple(path)
@@ -386,6 +391,8 @@ def outermost_level(enclosing: tuple[Cut, ...], below: frozenset[int]) -> int:
 def steps_from_path(path: Iterable[Iterable[int]], n_operands: int) -> tuple[tuple[int, int], ...]:
     """Pairs of values from an opt_einsum path; n-ary entries are taken pair by pair.
 
+    What an entry names first stands left, so that the path of a tree gives its steps again.
+
     Raises:
         PathError: An entry names a position that does not exist, or the path does not end in
             one value.
@@ -393,13 +400,15 @@ def steps_from_path(path: Iterable[Iterable[int]], n_operands: int) -> tuple[tup
     left = list(range(n_operands))
     steps: list[tuple[int, int]] = []
     for entry in path:
-        places = sorted(set(int(p) for p in entry), reverse=True)
-        if not places or places[0] >= len(left) or places[-1] < 0 or len(places) != len([*entry]):
+        places = [int(place) for place in entry]
+        known = {*range(len(left))}
+        if not places or len({*places}) != len(places) or not known.issuperset(places):
             raise PathError(
                 f"path entry {tuple(entry)} does not fit the {len(left)} values left at that "
                 f"point; expected distinct positions from 0 to {len(left) - 1}"
             )
-        values = [left.pop(place) for place in places][::-1]
+        values = [left[place] for place in places]
+        left = [value for value in left if value not in values]
         made = values[0]
         for value in values[1:]:
             steps.append((made, value))
