@@ -16,11 +16,15 @@ from hypothesis import strategies as st
 
 from ccsd import ccsd
 from einbound.forest.algebra import Algebra
+from einbound.forest.blocks import ForestPlan, Member
 from einbound.forest.canonical import Atom, canonical
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.forest.rewriting import Rewritten, Way, optimised, rewritten
 from einbound.forest.translation import algebra_of, forest_of
-from forests import random_forest
+from einbound.plan.order import first_order
+from einbound.plan.tree import Tree
+from einbound.run.forest import compile_forest
+from forests import random_forest, views
 from hash_seeds import printed_under_hash_seeds
 from sums import Written, arrays, evaluated, random_sums, recounted, written
 
@@ -122,6 +126,29 @@ def test_the_order_of_terms_and_factors_does_not_matter(seed: int) -> None:
     one, two = rewritten(drawn.forest), rewritten(drawn.shuffled(rng).forest)
     assert (one.before, one.after) == (two.before, two.after)
     assert [gain.macs for gain in one.gains] == [gain.macs for gain in two.gains]
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_a_run_takes_the_macs_that_were_told(seed: int) -> None:
+    """And returns the same: numbers of sums are tensors then."""
+    forest = random_sums(random.Random(seed)).forest
+    done = rewritten(forest)
+    given = arrays(forest, seed)
+    leaves = [
+        np.asarray(value.constant if value.constant is not None else given[value.name], float)
+        for value in done.forest.values
+        if value.kind is Kind.LEAF
+    ]
+    members = (
+        Member(each.number, Tree.plain(each.network, first_order(each.network)))
+        for each in done.forest.productions
+    )
+    plan = ForestPlan(done.forest, tuple(members))
+    ready = compile_forest(plan, views(leaves), np.dtype(float), 1 << 20)
+    assert ready.metered.macs == done.after.macs
+    for mine, theirs in zip(ready.run(leaves), evaluated(forest, given), strict=True):
+        np.testing.assert_allclose(mine, np.asarray(theirs, float), rtol=1e-12, atol=1e-9)
 
 
 CODE = """
