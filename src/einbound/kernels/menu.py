@@ -16,6 +16,9 @@ from einbound.kernels.geometry import CpuPacked, GpuBlocktile
 from einbound.kernels.numerics import Numerics
 from einbound.machine.limits import HardwareLimits
 
+#: Rows that every usual register tile divides, full width, and depths that the panels of a
+#: first-level cache are made of: steps of a lattice of some thousand sizes for 4096 x 4096.
+_PANEL_STEPS = CpuPacked(24, 0, 64)
 _256_KIB = 256 * 1024
 _AS_STORED = Numerics()
 
@@ -101,7 +104,8 @@ class Menu:
 
         Geometries come from analytic blocking of each product; padding is priced instead of
         excluded, and what is predicted to spill or not known to lie in rows is unknown. Panels
-        that parallel chunks pack may take their share of the last cache.
+        that parallel chunks pack may take their share of the last cache, and their lattice of
+        sizes can be lifted.
 
         Args:
             limits: The processor.
@@ -114,6 +118,7 @@ class Menu:
         return cls(
             cpu_blocks=(32, 16, 8),
             packing_cap_bytes=None,
+            packed_lattice=None if limits.is_gpu else _PANEL_STEPS,
             chunk_cap_bytes=share,
             roles=True,
             index_orders=True,
