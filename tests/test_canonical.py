@@ -147,7 +147,8 @@ def test_a_tree_that_is_restored_is_the_same_tree_of_the_given_network(seed: int
 def counts_of_orders(text: str, shapes: Any, rng: random.Random, n: int, **options: Any) -> Any:
     """What plans take under some orders of the operands: one row if the order is no matter."""
     left, output = text.split("->")
-    terms, rows = left.split(","), set()
+    terms = left.split(",")
+    rows: set[tuple[Any, ...]] = set()
     for number in range(n):
         order = list(range(len(terms)))
         if number:
@@ -187,17 +188,18 @@ def requests(draw: st.DrawFn) -> tuple[str, Any, dict[str, Any]]:
     shapes = [tuple(network.extents[i] for i in indices) for indices in network.inputs]
     used = sorted({i for indices in network.inputs for i in indices})
     options: dict[str, Any] = {}
-    if draw(st.booleans()):
+    flags = st.booleans()
+    if draw(flags):
         options["optimize"] = Effort(states=draw(st.sampled_from([5, 40, 400])))
-    if used and draw(st.booleans()):
+    if used and draw(flags):
         options["tiles"] = {name(i): rng.randint(1, 4) for i in rng.sample(used, 1)}
     plain = eb.plan(text, *shapes)
     share = draw(st.sampled_from([2, 4, 8, 100]))
     limit = plain.peak_bytes - plain.workspace_bytes + plain.workspace_bytes // share
-    if draw(st.booleans()):
+    if draw(flags):
         options["policy"] = eb.BatchPolicy(
-            is_batchable_contracted_index=lambda index: index.label in "abcd",
-            is_batchable_external_index=lambda index: index.label in "bcde",
+            is_batchable_contracted_index=lambda index: str(index.label) in "abcd",
+            is_batchable_external_index=lambda index: str(index.label) in "bcde",
             batch_target_size=draw(st.sampled_from([None, lambda index: 2])),
             peak_threshold=limit,
         )
