@@ -191,7 +191,7 @@ def requests(draw: st.DrawFn) -> tuple[str, Any, dict[str, Any]]:
     flags = st.booleans()
     if draw(flags):
         options["optimize"] = Effort(states=draw(st.sampled_from([5, 40, 400])))
-    if used and draw(flags):
+    if draw(flags) and used:
         options["tiles"] = {name(i): rng.randint(1, 4) for i in rng.sample(used, 1)}
     plain = eb.plan(text, *shapes)
     share = draw(st.sampled_from([2, 4, 8, 100]))
