@@ -70,7 +70,7 @@ class KernelError(EinboundError, ValueError):
 
 
 class SpaceError(EinboundError, ValueError):
-    """A tree of decisions, a search of it or a record of one makes no sense; the message says why."""
+    """A tree of decisions, a search of it or a record of one makes no sense."""
 
 
 class BudgetError(EinboundError, ValueError):
