@@ -36,7 +36,7 @@ Call = Callable[[], Any]
 def main() -> int:
     """Measures every case in a child of its own, stores it and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--table-only", action="store_true")
     parser.add_argument("--only", nargs="+", type=int, help="numbers of cases")
     parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=DTYPES)
@@ -129,7 +129,7 @@ def into_given(equation: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> 
     import einbound as eb
 
     axes, order = tensordot_axes(equation)
-    plan = eb.plan(equation, a, b, out=out, backend="auto")
+    plan = eb.plan(equation, a, b, backend="auto")
     return {
         "auto": lambda: plan(a, b, out=out),
         "tensordot": lambda: np.copyto(out, np.tensordot(a, b, axes).transpose(order)),

@@ -37,7 +37,7 @@ Call = Callable[[], Any]
 def main() -> int:
     """Measures every product in a child of its own, stores it and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--table-only", action="store_true")
     parser.add_argument("--results", default=None, help="folder; by default that of the project")
     asked = parser.parse_args()
@@ -123,7 +123,7 @@ def _native(a: np.ndarray, b: np.ndarray, out: np.ndarray, threads: int) -> Call
 
     text = "ik,kj->ij" if a.ndim == 2 else "bik,bkj->bij"
     with eb.options(threads=threads):
-        plan = eb.plan(text, a, b, out=out, backend="native")
+        plan = eb.plan(text, a, b, backend="native")
         plan(a, b, out=out)
 
     def call() -> Any:

@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=tables.RESULTS, metavar="DIR")
     parser.add_argument("--resume", action="store_true", help="keep the cases already stored")
     parser.add_argument("--table-only", action="store_true")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
         return serve(timed)
