@@ -838,3 +838,39 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         eb.Program(LADDER, **options)
+
+
+# integers ------------------------------------------------------------------------------------
+
+
+def integers(dtype: str, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(0, 100, (9, 9)).astype(dtype) for name in "ABCT"}
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8", "uint64"])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("2 A[i,k] B[k,j] + 3 A[i,k] C[k,j]", lambda a, b, c, t: 2 * a @ b + 3 * a @ c),
+        ("- A[i,j] - 2 B[i,j]", lambda a, b, c, t: -a - 2 * b),
+        ("100 A[i,j] + 50 A[i,j]", lambda a, b, c, t: 100 * a + 50 * a),
+        (
+            "2 A[i,k] B[k,l] T[l,j] - A[l,k] B[k,i] T[l,j]",
+            lambda a, b, c, t: 2 * a @ b @ t - (a @ b).T @ t,
+        ),
+    ],
+)
+def test_integers_are_computed_as_numpy_computes_them(
+    dtype: str, text: str, wanted: Callable[..., Array]
+) -> None:
+    program = eb.Program(f"volatile T; R[i,j] = {text} + 0 T[i,j] A[i,j] B[i,j] C[i,j]")
+    given = integers(dtype)
+    np.testing.assert_array_equal(program(given)["R"], wanted(*given.values()))
+    assert program(given)["R"].dtype == dtype
+
+
+def test_numbers_of_integers_stay_exact_beyond_floats() -> None:
+    big = np.asarray([2**53 + 1, -(2**54) - 1])
+    result = eb.Program("R[i] = 3 A[i] B[i]")(A=big, B=np.asarray([1, 1]))["R"]
+    np.testing.assert_array_equal(result, 3 * big)

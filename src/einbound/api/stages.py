@@ -19,6 +19,7 @@ from einbound.api.tiles import tile_edges
 from einbound.errors import BudgetError, BudgetWarning, MemoryRiskWarning
 from einbound.expr.equations import System
 from einbound.expr.index import Index, Operand
+from einbound.expr.number import element
 from einbound.forest.build import planted
 from einbound.forest.forest import Forest, Kind, Value
 from einbound.forest.kept import halves
@@ -210,12 +211,12 @@ def planned_stages(wish: Wish, case: Case, *, warns: bool = True) -> Stages:
         EquationsError: Shapes do not fit the equations.
     """
     plain = planted(case.said(wish.system), case.shapes(wish.system), wish.changing(case))
-    better = rewritten(plain, wish.iterations)
+    better = rewritten(plain, wish.iterations, is_integral=case.work.kind in "iu")
     forest = better.forest
     constants = {
-        value.name: np.asarray(_number(value), case.work)
+        value.name: np.asarray(element(value.constant, case.work), case.work)
         for value in forest.values
-        if value.kind is Kind.LEAF and value.constant is not None
+        if value.constant is not None
     }
     held = case.operand_bytes + case.work.itemsize * len(constants)
     limits, threshold = wish.limits, wish.threshold()
@@ -330,16 +331,6 @@ def _fitting(ready: Ready, limits: Limits, held: int) -> Ready:
         culprit="the tensors" if held >= draft.space_bytes else "values and buffers",
         culprit_bytes=max(held, draft.space_bytes),
     )
-
-
-def _number(value: Value) -> Any:
-    """The number that a leaf is, as NumPy takes it."""
-    number = value.constant
-    return number if isinstance(number, complex) or number is None else _real(number)
-
-
-def _real(number: Any) -> int | float:
-    return int(number) if number == int(number) else float(number)
 
 
 def _names(forest: Forest, numbers: Iterable[int]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""Whole numbers as callers write them: Python's or NumPy's, and never a truth value."""
+"""Numbers as callers write them, and as arithmetic in one element type takes them."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from operator import index as as_int
 from typing import Any
 
@@ -25,3 +26,22 @@ def whole(value: Any, name: str, *, expected: str = "an integer") -> int:
     except TypeError:
         pass
     raise TypeError(f"{name} is {value!r} of type {type(value).__name__}; expected {expected}")
+
+
+def element(number: Fraction | float | complex, dtype: np.dtype[Any]) -> int | float | complex:
+    """An exact number as Python's number that arithmetic in an element type multiplies by.
+
+    Integers go around as NumPy's do, so that -1 and 300 are numbers of every integer type.
+
+    Args:
+        number: An integer where the type is one of integers.
+        dtype: The element type.
+    """
+    if isinstance(number, complex):
+        return number
+    if dtype.kind not in "iu":
+        return float(number)
+    whole_number, n_values = int(number), 1 << 8 * dtype.itemsize
+    assert whole_number == number, f"{number} is no number of {dtype}"
+    low = int(np.iinfo(dtype).min)
+    return (whole_number - low) % n_values + low

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from einbound.expr.equations import Coefficient
@@ -43,6 +44,12 @@ class Algebra:
                 for value, _ in product.body.factors:
                     found.setdefault(value, []).append((made, n))
         return found
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether all numbers are integers."""
+        numbers = (product.coefficient for total in self.sums.values() for product in total)
+        return all(isinstance(n, Fraction) and n.denominator == 1 for n in numbers)
 
     @cached_property
     def known(self) -> dict[Key, tuple[int, Form]]:

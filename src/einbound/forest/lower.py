@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 
 from einbound.expr.network import Network
+from einbound.expr.number import element
 from einbound.forest.blocks import Block, ForestPlan, Member, Together
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.plan.tree import Tree
@@ -415,8 +415,7 @@ class _Copy:
     @property
     def factor(self) -> float | complex:
         """What the production is multiplied by, as the arithmetic takes it."""
-        given = self.production.factor
-        return float(given) if isinstance(given, Fraction) else given
+        return element(self.production.factor, self.to.work)
 
     def _instruction(self, what: Instruction) -> Instruction:
         match what:

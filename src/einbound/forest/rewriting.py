@@ -70,7 +70,7 @@ def optimised(forest: Forest, iterations: int = 1) -> Forest:
     return rewritten(forest, iterations).forest
 
 
-def rewritten(forest: Forest, iterations: int = 1) -> Rewritten:
+def rewritten(forest: Forest, iterations: int = 1, *, is_integral: bool = False) -> Rewritten:
     """The forest with shared values and folded sums, and an account of them.
 
     Each product stands for its best order. Work that no volatile tensor takes part in counts once
@@ -79,6 +79,7 @@ def rewritten(forest: Forest, iterations: int = 1) -> Rewritten:
     Args:
         forest: As planted, or any other.
         iterations: How often it is evaluated, at least 1.
+        is_integral: It is evaluated in integers, so that 2 V T + 3 V B is not 2 V (T + 3/2 B).
 
     Law: the result computes the same, and its `after.macs` is at most `before.macs`
     (tests/test_sharing.py::test_a_rewritten_forest_computes_the_same).
@@ -96,7 +97,7 @@ def rewritten(forest: Forest, iterations: int = 1) -> Rewritten:
     """
     given = algebra_of(forest)
     prices = Prices(given.registry, iterations)
-    search = _Search(prices, Sharing(prices), Folding(prices))
+    search = _Search(prices, Sharing(prices), Folding(prices), is_integral)
     before = prices.of(given)
     start = tidied(given)
     found = [search.run(start, first) for first in (_folds, _shares, _both)]
@@ -140,6 +141,7 @@ class _Search:
     prices: Prices
     sharing: Sharing
     folding: Folding
+    is_integral: bool
 
     def run(self, algebra: Algebra, first: _Look) -> _Run:
         """What is left when nothing saves: what `first` looks at is done before anything else."""
@@ -155,6 +157,8 @@ class _Search:
         ranked = sorted(look(self, run.algebra), key=lambda each: (-each.saving, each.order))
         for each in ranked:
             algebra = tidied(each.applied(run.algebra))
+            if self.is_integral and not algebra.is_integral:
+                continue
             after = self.prices.of(algebra)
             if after.macs <= before.macs and after.total < before.total:
                 made = tuple(value for value in algebra.sums if value not in run.algebra.sums)
