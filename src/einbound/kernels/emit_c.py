@@ -1,0 +1,63 @@
+"""A loop nest as C that a person can read; every rule was decided before.
+
+Vectors are extensions of GCC and Clang (`vector_size`): headers of intrinsics take as long to
+compile as the rest.
+"""
+
+from __future__ import annotations
+
+from einbound.kernels import c_blocks, c_pack, c_prelude, c_tile
+from einbound.kernels.member import Form
+from einbound.kernels.nest import Nest
+
+_WHAT = {
+    Form.PACKED: "over packed panels of A and B",
+    Form.IN_PLACE: "with A and B read where they lie",
+    Form.BLOCKTILE: "of blocks copied side by side",
+    Form.SMALL: "of a size that is compiled in",
+}
+
+
+def c_source(nest: Nest) -> str:
+    """The C of one object file, the same text for the same nest.
+
+    Args:
+        nest: The loops of a member, `nest_of(member)`.
+
+    Example:
+        >>> from einbound.kernels.member import Member
+        >>> from einbound.kernels.nest import nest_of
+        >>> from einbound.machine.precision import Precision
+        >>> member = Member(form=Form.PACKED, dtype=Precision.FLOAT32, rm=8, rn=2, lanes=8)
+        >>> c_source(nest_of(member)).splitlines()[0]
+        '/* C[m, n] += alpha sum over k of A[m, k] B[k, n], over packed panels of A and B.'
+    """
+    member = nest.member
+    pieces = [
+        _header(nest),
+        "#include <stdint.h>\n#include <string.h>\n",
+        c_prelude.types(member),
+        c_prelude.words(),
+        c_prelude.keep(),
+        c_prelude.offsets(),
+        c_prelude.accesses(member),
+        c_pack.packing(nest),
+        c_tile.storing(member) + c_tile.put(member) + c_tile.packed_tiles(nest),
+        c_blocks.job() + c_blocks.packed(member.rm) + c_blocks.entries(),
+    ]
+    return "\n".join(pieces)
+
+
+def _header(nest: Nest) -> str:
+    member = nest.member
+    lines = [
+        f"/* C[m, n] += alpha sum over k of A[m, k] B[k, n], {_WHAT[member.form]}.",
+        "",
+        f"   numbers   {member.dtype}",
+        f"   tile      {member.rm} rows of {member.rn} vectors of {member.lanes}",
+    ]
+    for depth, loop in enumerate(nest.loops):
+        shared = ", shared out to threads" if loop.chunks else ""
+        label = "loops  " if not depth else "       "
+        lines.append(f"   {label}   {'  ' * depth}for {loop.over} by {loop.block}{shared}")
+    return "\n".join([*lines, "*/", ""])

@@ -1,0 +1,140 @@
+"""Decisions made concrete: the loops, copies and tiles that an emitter prints, and no rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from einbound.kernels.member import Form, Member
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop over blocks of one extent.
+
+    Attributes:
+        over: "batch", "m", "n" or "k".
+        block: The word or number that it steps by.
+        chunks: Whether its trips are shared out to threads.
+    """
+
+    over: str
+    block: str
+    chunks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A copy of an operand's block to panels that a register tile reads one after the other.
+
+    Attributes:
+        operand: "A" or "B".
+        width: Rows or columns of a panel.
+        square: Numbers of a square that is turned in registers where k lies side by side; 1:
+            none fits the panel.
+    """
+
+    operand: str
+    width: int
+    square: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A micro-kernel: results that stay in registers over a block of k."""
+
+    rows: int
+    vectors: int
+
+    @property
+    def name(self) -> str:
+        """Its function."""
+        return f"tile_{self.rows}x{self.vectors}"
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """The loops of a member, outermost first, with what is copied and computed in them."""
+
+    member: Member
+    loops: tuple[Loop, ...]
+    packs: tuple[Pack, ...]
+    tiles: tuple[Tile, ...]
+
+    @property
+    def row_kinds(self) -> tuple[int, ...]:
+        """Rows of the tiles, the most first."""
+        return tuple(dict.fromkeys(tile.rows for tile in self.tiles))
+
+    @property
+    def squares(self) -> tuple[int, ...]:
+        """Sizes of the squares that are turned in registers."""
+        return tuple(sorted({pack.square for pack in self.packs if pack.square > 1}))
+
+
+def nest_of(member: Member) -> Nest:
+    """The loop nest of an object file.
+
+    Example:
+        >>> from einbound.machine.precision import Precision
+        >>> nest = nest_of(Member(form=Form.PACKED, dtype=Precision.FLOAT64, rm=8, rn=3, lanes=8))
+        >>> [loop.over for loop in nest.loops], nest.row_kinds
+        (['batch', 'n', 'm', 'k', 'm', 'n', 'm'], (8, 4, 2, 1))
+    """
+    if member.form is Form.SMALL:
+        return _small(member)
+    chunks = (Loop("batch", "1", True), Loop("n", "BN", True), Loop("m", "BM", True))
+    inner = (Loop("n", "COLUMNS"), Loop("m", "RM"))
+    if member.form is Form.IN_PLACE:
+        # B is walked along its rows, which lie side by side.
+        inner = inner[::-1]
+    return Nest(
+        member,
+        (*chunks, Loop("k", "BK"), Loop("m", "BM"), *inner),
+        _packs(member),
+        tuple(
+            Tile(rows, vectors)
+            for rows in _ladder(member.rm)
+            for vectors in range(1, member.rn + 1)
+        ),
+    )
+
+
+def _packs(member: Member) -> tuple[Pack, ...]:
+    widths = {"A": member.rm, "B": member.columns}
+    if member.form is Form.IN_PLACE:
+        del widths["A"]
+    return tuple(
+        Pack(operand, width, _square(width, member.lanes) if member.parts == 1 else 1)
+        for operand, width in widths.items()
+    )
+
+
+def _small(member: Member) -> Nest:
+    m = member.extents[0]
+    loops = (Loop("batch", "1", True), Loop("m", str(member.rm)), Loop("n", str(member.columns)))
+    rest = m % member.rm
+    tiles = [Tile(min(member.rm, m), member.rn)]
+    if rest and m > member.rm:
+        tiles.append(Tile(rest, member.rn))
+    return Nest(member, (*loops, Loop("k", "1")), (), tuple(tiles))
+
+
+def _ladder(rows: int) -> tuple[int, ...]:
+    """Rows of the tiles that edges are computed with: half as many each time.
+
+    Example:
+        >>> _ladder(14)
+        (14, 7, 4, 2, 1)
+    """
+    found = [rows]
+    while found[-1] > 1:
+        found.append(-(-found[-1] // 2))
+    return tuple(found)
+
+
+def _square(width: int, lanes: int) -> int:
+    """The largest square that divides the width of a panel and fits a vector; 1: none of use."""
+    square = 1
+    while square < lanes and width % (2 * square) == 0:
+        square *= 2
+    return square if square >= 4 else 1
