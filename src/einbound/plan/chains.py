@@ -7,30 +7,49 @@ is found again. Nothing here knows trees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from math import prod
 
 from einbound.expr.network import Network
 from einbound.plan.masks import bits, mask_of
 from einbound.plan.tree import Cut, trips
 
+_Function = Callable[[tuple[int, ...], int], int]
+
 
 class Memo(dict[int, int]):
-    """Values of a function of one mask, each computed once."""
+    """What a function says of one set of loops and a mask of indices, each computed once.
 
-    __slots__ = ("make",)
+    Attributes:
+        make: The function.
+        loops: The loops.
+    """
 
-    def __init__(self, make: Callable[[int], int]) -> None:
+    __slots__ = ("loops", "make")
+
+    def __init__(self, make: _Function, loops: tuple[int, ...]) -> None:
         super().__init__()
         self.make = make
+        self.loops = loops
 
     def __missing__(self, mask: int) -> int:
-        value = self[mask] = self.make(mask)
+        value = self[mask] = self.make(self.loops, mask)
         return value
 
 
-def _gone(mask: int) -> int:
-    """What a chain that was let go says about the indices of a mask."""
-    raise AssertionError(f"a chain was asked about {mask:b} after it was let go")
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What loops make of sizes and costs: the same in every order, so all chains share it.
+
+    Attributes:
+        sizes: Bytes of a slice that carries the indices of a mask.
+        least: The same if every further index is cut as finely as possible.
+        costs: Cost of a product over the indices of a mask, all trips together, without a toll.
+    """
+
+    sizes: Memo
+    least: Memo
+    costs: Memo
 
 
 class Chains:
@@ -83,6 +102,7 @@ class Chains:
             most_toll = (len(network.inputs) - 1) * prod(most.values()) * repeats
         self.radix = most_toll + 1
         self._over: dict[int, tuple[int, ...]] = {}
+        self._slices: dict[int, Slices] = {}
         self.n_chains = 0
         self.root = Chain(self, None, ())
 
@@ -93,17 +113,33 @@ class Chains:
             mask |= self.indices[k]
         return mask
 
-    def dissolve(self) -> None:
-        """Lets go of all chains, which hold each other, so that they need no garbage collector."""
+    def slices(self, loops: int, numbers: tuple[int, ...]) -> Slices:
+        """What some loops make of sizes and costs.
+
+        Args:
+            loops: The loops as a mask.
+            numbers: The same in any order.
+        """
+        slices = self._slices.get(loops)
+        if slices is None:
+            memos = (Memo(make, numbers) for make in (self._bytes, self._least_bytes, self._cost))
+            slices = self._slices[loops] = Slices(*memos)
+        return slices
+
+    def forget(self) -> None:
+        """Lets go of all chains, which hold each other, so that they need no garbage collector.
+
+        Chains made from then on are new ones.
+        """
         stack = [self.root]
         while stack:
             chain = stack.pop()
             stack += chain.grown.values()
-            for memo in (chain.sizes, chain.least, chain.costs):
-                memo.make = _gone
-            chain.prefixes = ()
             chain.grown.clear()
             chain.places.clear()
+        self._slices.clear()
+        self.n_chains = 0
+        self.root = Chain(self, None, ())
 
     def over(self, mask: int) -> tuple[int, ...]:
         """The loops over the indices of a mask."""
@@ -124,71 +160,89 @@ class Chains:
         """The cost of a number of multiply-adds without calls."""
         return macs * self.radix
 
+    def _bytes(self, loops: tuple[int, ...], mask: int) -> int:
+        if not loops:
+            return self.itemsize * prod([self.extents[i] for i in bits(mask)])
+        size = self.root.sizes[mask]
+        for k in loops:
+            if mask & self.indices[k] and size:
+                cut = self.cuts[k]
+                size = size // self.extents[cut.index] * cut.width
+        return size
+
+    def _least_bytes(self, loops: tuple[int, ...], mask: int) -> int:
+        size, uncut = self._bytes(loops, mask), mask & ~self.index_masks(loops)
+        for index, width in self.finest.items():
+            if uncut >> index & 1 and size:
+                size = size // self.extents[index] * width
+        return size
+
+    def _cost(self, loops: tuple[int, ...], mask: int) -> int:
+        if not loops:
+            return prod([self.extents[i] for i in bits(mask)]) * self.radix + self.calls
+        macs, calls = self.root.costs[mask] - self.calls, self.calls
+        for k in loops:
+            calls *= self.trips[k]
+            if not mask & self.indices[k]:
+                macs *= self.trips[k]
+        return macs + calls
+
 
 class Chain:
     """Loops around a production, outermost first, in groups with nothing in between.
 
     Attributes:
+        family: All chains over the same loops.
+        outer: The chain without the innermost group; None: this one has no loops.
         numbers: The loops, as positions in the cuts of the family.
-        own: Those of the innermost group.
-        outer: The chain without that group.
+        loops: The same as a mask.
         number: Position of this chain among all that were made.
         mask: The indices that are cut.
-        groups: The indices that each group cuts.
+        cut: Those that the innermost group cuts.
         level: Number of groups.
-        prefixes: The chains of the first 0, 1, ... groups, this one last.
-        n_trips: Trips of all loops together.
         sizes: Bytes of a slice that carries the indices of a mask.
         least: The same if every further index is cut as finely as possible.
         costs: Cost of a product over the indices of a mask, all trips together, without a toll.
+        grown: The chains with one more group, by their loops.
         places: Of a half of a product inside this chain: the levels at which it can be made, the
             bytes it then holds, and the chain to make it in; filled by whoever searches.
     """
 
     __slots__ = (
+        "_traces",
         "costs",
+        "cut",
         "family",
-        "groups",
         "grown",
         "least",
         "level",
+        "loops",
         "mask",
-        "n_trips",
         "number",
         "numbers",
         "outer",
-        "own",
         "places",
-        "prefixes",
         "sizes",
-        "traces",
     )
 
     def __init__(self, family: Chains, outer: Chain | None, numbers: tuple[int, ...]) -> None:
         self.family = family
         self.outer = outer
-        self.own = numbers
         self.number = family.n_chains
         family.n_chains += 1
-        cut = family.index_masks(numbers)
-        trips = prod([family.trips[k] for k in numbers])
+        self.cut = family.index_masks(numbers)
+        self.loops = mask_of(numbers)
         if outer is None:
-            self.numbers: tuple[int, ...] = numbers
-            self.groups: tuple[int, ...] = ()
-            self.prefixes: tuple[Chain, ...] = (self,)
-            self.mask, self.n_trips = cut, trips
+            self.numbers, self.mask, self.level = numbers, self.cut, 0
         else:
             self.numbers = outer.numbers + numbers
-            self.groups = (*outer.groups, cut)
-            self.prefixes = (*outer.prefixes, self)
-            self.mask, self.n_trips = outer.mask | cut, outer.n_trips * trips
-        self.level = len(self.groups)
+            self.mask, self.level = outer.mask | self.cut, outer.level + 1
+            self.loops |= outer.loops
+        slices = family.slices(self.loops, self.numbers)
+        self.sizes, self.least, self.costs = slices.sizes, slices.least, slices.costs
         self.grown: dict[int | tuple[int, ...], Chain] = {}
-        self.places: dict[int, list[tuple[int, int, Chain | None]]] = {}
-        self.traces: dict[int, tuple[int | tuple[int, ...], ...]] = {}
-        self.sizes = Memo(self._bytes)
-        self.least = Memo(self._least_bytes)
-        self.costs = Memo(self._cost)
+        self.places: dict[int, tuple[tuple[int, int, Chain | None], ...]] = {}
+        self._traces: dict[int, tuple[int | tuple[int, ...], ...]] | None = None
 
     def plus(self, number: int) -> Chain:
         """This chain with one more loop inside."""
@@ -204,48 +258,35 @@ class Chain:
             chain = self.grown[numbers] = Chain(self.family, self, numbers)
         return chain
 
+    def prefix(self, level: int) -> Chain:
+        """The chain of the first groups only.
+
+        Args:
+            level: How many.
+        """
+        chain = self
+        while chain.level > level and chain.outer is not None:
+            chain = chain.outer
+        return chain
+
     def trace(self, mask: int) -> tuple[int | tuple[int, ...], ...]:
         """What a value over the indices of a mask sees of this chain.
 
         Of a loop over another index only the trips count: chains with equal traces are the same
         to that value.
         """
-        trace = self.traces.get(mask)
+        if self.outer is None:
+            return ()
+        if self._traces is None:
+            self._traces = {}
+        trace = self._traces.get(mask)
         if trace is None:
-            trace = self.traces[mask] = tuple(self._seen(k, mask) for k in range(self.level))
+            own = self.numbers[len(self.outer.numbers) :]
+            trace = self._traces[mask] = (*self.outer.trace(mask), self._seen(own, mask))
         return trace
 
-    def _seen(self, k: int, mask: int) -> int | tuple[int, ...]:
+    def _seen(self, own: tuple[int, ...], mask: int) -> int | tuple[int, ...]:
         family = self.family
-        numbers = self.numbers[len(self.prefixes[k].numbers) : len(self.prefixes[k + 1].numbers)]
-        seen = [number for number in numbers if family.indices[number] & mask]
-        trips = prod(family.trips[number] for number in numbers if number not in seen)
+        seen = [number for number in own if family.indices[number] & mask]
+        trips = prod(family.trips[number] for number in own if number not in seen)
         return (-trips, *seen) if seen else -trips
-
-    def _bytes(self, mask: int) -> int:
-        family, outer = self.family, self.outer
-        if outer is None:
-            return family.itemsize * prod([family.extents[i] for i in bits(mask)])
-        size = outer.sizes[mask]
-        for k in self.own:
-            if mask & family.indices[k] and size:
-                cut = family.cuts[k]
-                size = size // family.extents[cut.index] * cut.width
-        return size
-
-    def _least_bytes(self, mask: int) -> int:
-        size = self.sizes[mask]
-        for index, width in self.family.finest.items():
-            if mask & ~self.mask & 1 << index and size:
-                size = size // self.family.extents[index] * width
-        return size
-
-    def _cost(self, mask: int) -> int:
-        family, outer = self.family, self.outer
-        if outer is None:
-            return prod([family.extents[i] for i in bits(mask)]) * family.radix + family.calls
-        macs = outer.costs[mask] - outer.n_trips * family.calls
-        for k in self.own:
-            if not mask & family.indices[k]:
-                macs *= family.trips[k]
-        return macs + self.n_trips * family.calls

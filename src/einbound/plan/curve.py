@@ -93,7 +93,7 @@ def frontier_of(
     problem = Problem(network, itemsize, options, connected_only, temporary)
     with collector_off():
         stairs = _staircase(Search(problem, Effort(effort), n_deep))
-        problem.chains.dissolve()
+        problem.forget()
         return stairs
 
 

@@ -37,8 +37,11 @@ def lowest_found(request: Request, order: Steps | None) -> Found:
 
 
 def _settled(request: Request, order: Steps | None, found: Found, *, with_result: bool) -> Found:
-    """The plan that a search one byte below the smallest peak finds, if there is one."""
-    for _ in range(_N_LOWERED):
+    """The plan that a search one byte below the smallest peak finds, if there is one.
+
+    A search of little effort takes the smallest peak as it is.
+    """
+    for _ in range(_N_LOWERED if request.effort.states >= _N_SETTLED else 0):
         counts = found.metered
         peak, workspace = counts.space_bytes, counts.workspace_bytes
         lower = Limit(peak - 1, None) if with_result else Limit(None, workspace - 1)
@@ -52,3 +55,5 @@ def _settled(request: Request, order: Steps | None, found: Found, *, with_result
 
 #: How often the smallest peak is asked to be smaller still.
 _N_LOWERED = 4
+#: States of a search, at least, that asks so.
+_N_SETTLED = 5_000

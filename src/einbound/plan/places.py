@@ -10,7 +10,11 @@ from einbound.plan.problem import Problem
 Place = tuple[int, int, Chain | None]
 
 
-def places(problem: Problem, half: int, inside: Chain) -> list[Place]:
+#: Of an operand that is read as it is: it takes no bytes, at whatever level.
+_READ: tuple[Place, ...] = ((0, 0, None),)
+
+
+def places(problem: Problem, half: int, inside: Chain) -> tuple[Place, ...]:
     """Where a half can be made, innermost first: bytes never fall outwards.
 
     Args:
@@ -18,26 +22,22 @@ def places(problem: Problem, half: int, inside: Chain) -> list[Place]:
         half: Its operands.
         inside: All loops around the product.
     """
+    if problem.is_view(half):
+        return _READ
     found = inside.places.get(half)
     if found is None:
         found = inside.places[half] = _places(problem, half, inside)
     return found
 
 
-def _places(problem: Problem, half: int, inside: Chain) -> list[Place]:
-    splits, groups, level = problem.splits, inside.groups, inside.level
-    mask = splits.carried[half]
-    if problem.is_view(half):
-        return [(level, 0, None)]
+def _places(problem: Problem, half: int, inside: Chain) -> tuple[Place, ...]:
+    mask, outer = problem.splits.carried[half], inside.outer
+    here = inside.level, inside.sizes[mask], inside
+    if outer is None:
+        return (here,)
     if not half & (half - 1):
-        while level and not groups[level - 1] & mask:
-            level -= 1
-        outer = inside.prefixes[level]
-        return [(level, outer.sizes[mask], outer)]
-    found: list[Place] = [(level, inside.sizes[mask], inside)]
+        return (here,) if inside.cut & mask else places(problem, half, outer)
     # Outside a loop over what it sums itself it would be added up once per trip.
-    while level and not groups[level - 1] & splits.below[half] & ~mask:
-        level -= 1
-        outer = inside.prefixes[level]
-        found.append((level, outer.sizes[mask], outer))
-    return found
+    if inside.cut & problem.splits.below[half] & ~mask:
+        return (here,)
+    return (here, *places(problem, half, outer))

@@ -194,6 +194,14 @@ class Problem:
             prices = self._prices[key] = n_bytes, toll
         return prices
 
+    def forget(self) -> None:
+        """Lets go of what runs have left for each other, which takes far more than what it is for.
+
+        The tables of subsets stay, and so do labels.
+        """
+        self.chains.forget()
+        self._prices.clear()
+
     def tree(self, label: Label) -> Tree:
         """The tree of a label of all operands."""
         n = len(self.network.inputs)
@@ -210,7 +218,7 @@ class Problem:
                 inside = inside.plus_group(group)
             pair = (made.left, subset ^ made.left)
             parts = zip(pair, made.parts, made.levels, strict=True)
-            values = [add(half, part.made, inside.prefixes[j]) for half, part, j in parts]
+            values = [add(half, part.made, inside.prefix(j)) for half, part, j in parts]
             steps.append((min(values), max(values)))
             opens.append(tuple(self.chains.cuts[k] for k in made.opens))
             levels.append(len(around.numbers))

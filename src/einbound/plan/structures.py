@@ -150,7 +150,7 @@ class Structures:
             labels = search.run(fewest, None, n_deep=0)
             self.n_states += search.effort.n_states
             trees = tuple(self._tree(search.problem, label) for label in labels[:_N_TIES])
-            search.problem.chains.dissolve()
+            search.problem.forget()
             return trees
 
     def alike(self, room: Room) -> Iterator[list[Tree]]:
@@ -218,12 +218,14 @@ class Structures:
                     trees = [self._tree(search.problem, label) for label in _ties(labels)]
                 self.n_states += search.effort.n_states - n_before
                 if new := [tree for tree in trees if tree not in seen]:
+                    # What is made of these outlives the search, and would lie scattered in it.
+                    search.problem.forget()
                     seen |= set(new)
                     yield new
                 if search.effort.spent:
                     break
         finally:
-            search.problem.chains.dissolve()
+            search.problem.forget()
 
     def drafts(
         self, room: Room, n_states: int, most_bytes: int = 0, *, only_finest: bool = False
@@ -249,7 +251,7 @@ class Structures:
                 found.insert(0, self._as_given(made.tree))
                 counts = made.weighted_macs, made.peak_bytes
         self.n_states += states
-        problem.chains.dissolve()
+        problem.forget()
         return Drafts(tuple(dict.fromkeys(found)), bound, exhausted, *counts)
 
     def lowest(self, with_result: bool, n_states: int, most_bytes: int = 1) -> LeastPeak:
@@ -317,7 +319,7 @@ def _lowest(problem: Problem, n_states: int) -> LeastPeak:
     problem = replace(problem)
     with collector_off():
         found = Search(problem, States(n_states), None).least_peak()
-        problem.chains.dissolve()
+        problem.forget()
         return found
 
 
