@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import permutations
 from math import prod
 
@@ -16,7 +17,7 @@ from einbound.forest.drafts import Drafts, Placements
 from einbound.forest.forest import Forest, Kind, Production, Value
 from einbound.forest.fusion import Common, Staged, broken, bundled, common
 from einbound.forest.inline import inlined, n_inlined
-from einbound.forest.kept import frontier, halves
+from einbound.forest.kept import frontier, halves, retained
 from einbound.forest.placement import Site
 from einbound.forest.planner import plan_forest
 from einbound.forest.sequence import sequenced
@@ -70,8 +71,33 @@ def shop_of(forest: Forest) -> Workshop:
     )
 
 
+def with_volatile(forest: Forest, leaf: int) -> Forest:
+    """The same where one leaf changes, and all that is made from it."""
+    changes = {leaf}
+    for each in forest.productions:
+        if changes.intersection(each.operands):
+            changes.add(each.into)
+    values = tuple(replace(v, volatile=v.number in changes) for v in forest.values)
+    return replace(forest, values=values)
+
+
 def shared(forest: Forest) -> list[int]:
     return [v.number for v in forest.values if v.kind is Kind.SHARED]
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_retained_targets_are_the_same_whole_and_in_halves(seed: int) -> None:
+    plain = legal_forest(seed)
+    forest = retained(with_volatile(plain, 0))
+    leaves_in = random_leaves(plain, seed)
+    wanted = direct(plain, leaves_in)
+    for got, want in zip(direct(forest, leaves_in), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    both = halves(forest, frontier(forest))
+    made = [] if both.prelude is None else direct(both.prelude, leaves_in)
+    for got, want in zip(direct(both.main, [*leaves_in, *made]), wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @given(st.integers(0, 2**32))

@@ -840,6 +840,70 @@ def test_options_that_make_no_sense_are_refused(
         eb.Program(LADDER, **options)
 
 
+# targets that never change --------------------------------------------------------------------
+
+#: A product that is returned and read, a scalar that is made from it, and a volatile residual.
+CONSTANT = """
+volatile T
+target G
+G[i,j] = A[i,k] B[k,j] + A[j,i]
+N = G[i,j] A[i,j]
+R[i,j] = G[i,k] T[k,j]
+"""
+
+
+def squares(seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal((20, 20)) for name in "ABT"}
+
+
+def constant(given: dict[str, Array]) -> dict[str, Array]:
+    g = given["A"] @ given["B"] + given["A"].T
+    return {"G": g, "N": np.asarray((g * given["A"]).sum()), "R": g @ given["T"]}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("check", ["identity", "digest"])
+def test_targets_that_never_change_are_made_once(
+    builds: Builds, scheduler: str, check: str
+) -> None:
+    program = eb.Program(CONSTANT, iterations=5, scheduler=scheduler, check=check)
+    given = squares()
+    for seed in range(3):
+        given["T"] = squares(seed)["T"]
+        results = program(given)
+        assert_close(results, constant(given))
+        for array in results.values():
+            array[...] = np.nan
+    assert len(builds.made) == 1 + 3
+    assert program.meter().once.macs == 20**3 + 20**2
+    assert program.macs == 20**3
+    given["A"] = given["A"] + 1
+    assert_close(program(given), constant(given))
+
+
+def test_targets_that_never_change_need_no_more_bytes_than_others() -> None:
+    given = squares()
+    with pytest.raises(eb.BudgetError, match="too small") as caught:
+        eb.Program(CONSTANT, 0)(given)
+    without = eb.Program(CONSTANT.replace("volatile T", ""))
+    without(given)
+    assert caught.value.smallest_bytes <= without.peak_bytes
+    program = eb.Program(CONSTANT, caught.value.smallest_bytes, iterations=5)
+    for _ in range(2):
+        assert_close(program(given), constant(given))
+    assert program.kept_bytes < given["A"].nbytes
+
+
+def test_where_nothing_is_volatile_nothing_is_kept() -> None:
+    program = eb.Program(CONSTANT.replace("volatile T", ""), iterations=5)
+    given = squares()
+    program(given)
+    given["A"] *= 2
+    assert_close(program(given), constant(given))
+    assert program.kept_bytes == 0
+
+
 # integers ------------------------------------------------------------------------------------
 
 

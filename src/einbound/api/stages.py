@@ -22,7 +22,7 @@ from einbound.expr.index import Index, Operand
 from einbound.expr.number import element
 from einbound.forest.build import planted
 from einbound.forest.forest import Forest, Kind, Value
-from einbound.forest.kept import halves
+from einbound.forest.kept import halves, retained
 from einbound.forest.rewriting import Rewritten, rewritten
 from einbound.machine.memory import available_bytes
 from einbound.plan.policy import BatchPolicy, BatchScheduler
@@ -212,7 +212,7 @@ def planned_stages(wish: Wish, case: Case, *, warns: bool = True) -> Stages:
     """
     plain = planted(case.said(wish.system), case.shapes(wish.system), wish.changing(case))
     better = rewritten(plain, wish.iterations, is_integral=case.work.kind in "iu")
-    forest = better.forest
+    forest = retained(better.forest)
     constants = {
         value.name: np.asarray(element(value.constant, case.work), case.work)
         for value in forest.values
