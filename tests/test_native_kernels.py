@@ -31,6 +31,9 @@ MEMBERS = [
     Member(form=Form.PACKED, dtype=Precision.FLOAT32, rm=8, rn=3, lanes=16),
     Member(form=Form.PACKED, dtype=Precision.COMPLEX128, rm=3, rn=2, lanes=4),
     Member(form=Form.PACKED, dtype=Precision.COMPLEX64, rm=4, rn=1, lanes=8),
+    Member(form=Form.IN_PLACE, dtype=Precision.FLOAT64, rm=8, rn=3, lanes=8),
+    Member(form=Form.IN_PLACE, dtype=Precision.FLOAT32, rm=3, rn=2, lanes=4),
+    Member(form=Form.IN_PLACE, dtype=Precision.COMPLEX128, rm=3, rn=2, lanes=4),
 ]
 BLOCKS = [(8, 24, 5), (16, 0, 64), (1, 1, 1), (64, 48, 17)]
 
@@ -49,8 +52,10 @@ def strided(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, zero: int = 0) 
     steps = [draw(st.sampled_from([1, 1, 1, 2, -1])) for _ in shape]
     still = [axis < zero and draw(st.booleans()) for axis in range(len(shape))]
     stored = tuple(1 if still[x] else shape[x] * abs(steps[x]) for x in order)
-    array = np.full(prod(stored) * np.dtype(dtype).itemsize, CANARY, np.uint8).view(dtype)
-    array = array.reshape(stored).transpose(np.argsort(np.array(order, dtype=np.int64)))
+    memory = np.full(prod(stored) * np.dtype(dtype).itemsize, CANARY, np.uint8)
+    array: NDArray[Any] = (
+        memory.view(dtype).reshape(stored).transpose(np.argsort(np.array(order, dtype=np.int64)))
+    )
     array = array[tuple(slice(None, None, step) for step in steps)]
     return np.asarray(np.broadcast_to(array, shape) if any(still) else array)
 
@@ -171,4 +176,43 @@ def test_any_strides_and_extents_give_the_product_and_touch_nothing_else(
     task = task_of(problem, spec, member, accumulate=add, alpha=alpha)
     cuts = tuple(data.draw(st.lists(st.integers(1, 8), max_size=2)))
     run(member, task, arrays, cuts)
+    agree(arrays, right, problem)
+
+
+@settings(max_examples=12)
+@given(
+    extents=st.tuples(*[st.sampled_from([1, 2, 3, 5, 8, 13, 20])] * 3),
+    batch=st.sampled_from([(), (3,), (2, 3)]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    add=st.booleans(),
+)
+def test_small_products_of_a_batch_know_their_extents(
+    extents: tuple[int, int, int], batch: tuple[int, ...], dtype: str, add: bool
+) -> None:
+    m, n, k = extents
+    precision = Precision.of(dtype)
+    problem = MatmulProblem(
+        m=m, n=n, k=k, batch=batch, a_dtype=precision, b_dtype=precision, out_dtype=precision
+    )
+    member = Member(
+        form=Form.SMALL,
+        dtype=precision,
+        rm=4,
+        rn=2,
+        lanes=4,
+        extents=extents,
+        steps=(k, 1, n, n),
+    )
+    base = np.full(prod((*batch, m, n)) * precision.n_bytes, CANARY, np.uint8)
+    arrays = Operands(
+        np.zeros((*batch, m, k), dtype),
+        np.zeros((*batch, k, n), dtype),
+        base.view(dtype).reshape(*batch, m, n),
+        base,
+    )
+    for seed, array in enumerate((arrays.a, arrays.b, arrays.c)):
+        filled(array, seed)
+    right = expected(arrays, len(batch), 1, -0.5, add)
+    task = task_of(problem, spec_of(member, (0, 0, 0)), member, accumulate=add, alpha=-0.5)
+    run(member, task, arrays, (1, 4))
     agree(arrays, right, problem)

@@ -54,6 +54,9 @@ static struct job within_batch(struct job job, int64_t element)
     return job;
 }
 
+"""
+
+_TABLES = """\
 /* Offsets of a block of a group in two arrays, and the runs of both, as four tables. */
 static void tables_of(const struct axis *axes, int64_t n_axes, int one, int other, int64_t first,
                       int64_t count, int64_t most, int64_t *table)
@@ -147,10 +150,108 @@ static void columns_of_c(const struct job *job, int64_t j, int64_t first, int64_
 
 """
 
+_IN_PLACE = """\
+/* Columns that do not fill vectors, or do not lie side by side, copied so that they do. */
+static void copy_columns(const real *from, const int64_t *column, int64_t columns,
+                         const int64_t *down, int64_t depth, real *to)
+{
+    memset(to, 0, sizeof(real) * PARTS * COLUMNS * depth);
+    for (int64_t p = 0; p < depth; p++, to += PARTS * COLUMNS)
+        for (int64_t j = 0; j < columns; j++)
+            for (int64_t part = 0; part < PARTS; part++)
+                to[PARTS * j + part] = from[column[j] + down[p] + part];
+}
+
+/* A block of C, tile by tile; rows beyond its last one are read from that one. */
+static void block_of_c(const struct job *job, int64_t bm, int64_t bn, int64_t bk, int64_t add)
+{
+    const int64_t most_m = (job->task[BM] + RM - 1) / RM * RM, most_n = job->task[BN];
+    const int64_t most_k = job->task[BK];
+    const int64_t *of_b = job->columns, *of_c = of_b + most_n;
+    const int64_t *run_b = of_c + most_n, *run_c = run_b + most_n;
+    const int64_t *row = job->rows + most_m;
+    static const int64_t tile_row[RM] = {TILE_ROWS};
+    for (int64_t j = 0; j < bn; j += COLUMNS) {
+        const int64_t columns = least(bn - j, COLUMNS), vectors = (columns + LANES - 1) / LANES;
+        const int is_whole = columns == vectors * LANES, is_run = is_whole && run_c[j] >= columns;
+        struct source from = {
+            job->a, job->b + of_b[j], job->rows, job->depth, job->depth + most_k
+        };
+        if (!is_whole || run_b[j] < columns) {
+            copy_columns(job->b, of_b + j, columns, job->depth + most_k, bk, job->panel_b);
+            from.b = job->panel_b;
+            from.down_b = job->depth + 2 * most_k;
+        }
+        for (int64_t i = 0, kind = 0; i < bm; i += RM, from.row += RM) {
+            const int64_t rows = least(bm - i, RM);
+            while (kind + 1 < ROW_KINDS && row_kinds[kind + 1] >= rows)
+                kind++;
+            const int is_direct = is_run && rows == row_kinds[kind];
+            const struct target target = {
+                is_direct ? job->c + of_c[j] : job->tile, is_direct ? row + i : tile_row,
+                is_direct && add, job->alpha, job->alpha_im,
+            };
+            tiles[kind][vectors - 1](bk, &from, &target);
+            if (!is_direct)
+                put_tile(job->c, row + i, rows, of_c + j, run_c + j, columns, job->tile, add);
+        }
+    }
+}
+
+/* Columns j .. of rows first .. stop - 1. */
+static void columns_of_c(const struct job *job, int64_t j, int64_t first, int64_t stop)
+{
+    const int64_t *task = job->task, most_k = task[BK];
+    const int64_t bn = least(task[BN], task[N] - j), most_m = (task[BM] + RM - 1) / RM * RM;
+    tables_of(job->n, task[N_N_AXES], IN_B, IN_C, j, bn, task[BN], job->columns);
+    for (int64_t k = 0; k < task[K]; k += most_k) {
+        const int64_t bk = least(most_k, task[K] - k), add = k > 0 || task[ACCUMULATE];
+        tables_of(job->k, task[N_K_AXES], IN_A, IN_B, k, bk, most_k, job->depth);
+        for (int64_t p = 0; p < bk; p++)
+            job->depth[2 * most_k + p] = p * PARTS * COLUMNS;
+        for (int64_t i = first; i < stop; i += task[BM]) {
+            const int64_t bm = least(task[BM], stop - i);
+            tables_of(job->m, task[N_M_AXES], IN_A, IN_C, i, bm, most_m, job->rows);
+            for (int64_t x = bm; x < most_m; x++)
+                job->rows[x] = job->rows[bm - 1];
+            block_of_c(job, bm, bn, bk, add);
+        }
+    }
+}
+
+"""
+
+_SMALL_CHUNKS = """\
+/* Products first .. stop - 1 of the batch. */
+void einbound_run(const int64_t *task, const void *a, const void *b, void *c, void *workspace,
+                  int64_t first, int64_t stop)
+{
+    const struct job job = job_of(task, a, b, c, workspace);
+    const struct axis none = {1, {0, 0, 0}};
+    const struct axis inner = job.m > job.batch ? job.m[-1] : none;
+    while (first < stop) {
+        struct job at = within_batch(job, first);
+        const int64_t count = least(stop - first, inner.extent - first % inner.extent);
+        for (int64_t x = 0; x < count; x++) {
+            product_of(at.a, at.b, at.c, job.alpha, task[ACCUMULATE]);
+            at.a += inner.stride[IN_A];
+            at.b += inner.stride[IN_B];
+            at.c += inner.stride[IN_C];
+        }
+        first += count;
+    }
+}
+"""
+
 
 def job() -> str:
     """What all pieces read: the product, and rooms of the workspace."""
     return _JOB
+
+
+def tables() -> str:
+    """Tables of offsets of a block."""
+    return _TABLES
 
 
 def packed(rows: int) -> str:
@@ -159,6 +260,17 @@ def packed(rows: int) -> str:
     return _PACKED.replace("TILE_ROWS", places)
 
 
+def in_place(rows: int) -> str:
+    """The walk over blocks of operands that stay where they are."""
+    places = ", ".join(f"{row} * PARTS * COLUMNS" for row in range(rows))
+    return _IN_PLACE.replace("TILE_ROWS", places)
+
+
 def entries() -> str:
     """The two functions that an object has."""
     return _CHUNKS + _CALL
+
+
+def small_entries() -> str:
+    """The same where a chunk is a product of the batch."""
+    return _SMALL_CHUNKS + _CALL

@@ -25,7 +25,7 @@ _KEEP = """\
 #endif
 """
 
-_OFFSETS = """\
+_AXES = """\
 /* One loop of a group of axes: its extent, and elements between neighbours in A, B and C. */
 struct axis {
     int64_t extent, stride[3];
@@ -33,7 +33,9 @@ struct axis {
 enum { IN_A, IN_B, IN_C };
 
 static inline int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+"""
 
+_OFFSETS = """\
 /* Offsets, in an array, of the elements first .. first + count - 1 of a group of axes. */
 static void offsets_of(const struct axis *axes, int64_t n_axes, int array, int64_t first,
                        int64_t count, int64_t *restrict to)
@@ -114,4 +116,9 @@ def keep() -> str:
 
 def offsets() -> str:
     """Axes, and tables of offsets."""
-    return _OFFSETS
+    return f"{_AXES}\n{_OFFSETS}"
+
+
+def axes() -> str:
+    """Axes alone."""
+    return _AXES

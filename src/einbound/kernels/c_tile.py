@@ -101,6 +101,21 @@ def packed_tiles(nest: Nest) -> str:
 
 
 _PACKED_TYPE = "int64_t, const real *, const real *, const struct target *"
+_IN_PLACE_TYPE = "int64_t, const struct source *, const struct target *"
+_SOURCE = """\
+/* Where a tile comes from: A by its rows, B by its columns, both by their steps over k. */
+struct source {
+    const real *a, *b;
+    const int64_t *row, *down_a, *down_b;
+};
+
+"""
+
+
+def tiles_in_place(nest: Nest) -> str:
+    """Tiles that read A and B where they lie, and the table that they are chosen from."""
+    tiles = "\n".join(_in_place(tile, nest.member) for tile in nest.tiles)
+    return f"{_SOURCE}{tiles}\n{_table(nest, _IN_PLACE_TYPE)}"
 
 
 def _table(nest: Nest, arguments: str) -> str:
@@ -134,6 +149,45 @@ def _packed(tile: Tile, member: Member) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _in_place(tile: Tile, member: Member) -> str:
+    lines = [
+        f"/* {tile.rows} rows of {tile.vectors * member.lanes} columns. */",
+        f"static void {tile.name}(int64_t depth, const struct source *from,",
+        "                     const struct target *target)",
+        "{",
+        "    const int64_t *down_a = from->down_a, *down_b = from->down_b;",
+        *(f"    const real *a{row} = from->a + from->row[{row}];" for row in range(tile.rows)),
+        *accumulators(tile, member),
+        "    for (int64_t p = 0; p < depth; p++) {",
+        "        const real *b = from->b + down_b[p];",
+        "        const int64_t at = down_a[p];",
+        *(f"        {line}" for line in _step_in_place(tile, member)),
+        "    }",
+        *results(tile, member),
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _step_in_place(tile: Tile, member: Member) -> Iterator[str]:
+    lanes = range(member.lanes)
+    for v in range(tile.vectors):
+        if member.parts == 1:
+            yield f"vec b{v} = load(b + {v} * LANES);"
+            continue
+        # Real and imaginary parts lie alternately.
+        yield f"vec x{v} = load(b + {2 * v} * LANES), y{v} = load(b + {2 * v + 1} * LANES);"
+        for place, part in enumerate(_parts(member)):
+            picked = ", ".join(str(2 * lane + place) for lane in lanes)
+            yield f"vec b{v}{part} = __builtin_shufflevector(x{v}, y{v}, {picked});"
+    for v in range(tile.vectors):
+        for part in _parts(member):
+            yield f"KEEP(b{v}{part});"
+    for row in range(tile.rows):
+        yield from multiply_adds(row, tile, member, [f"a{row}[at]", f"a{row}[at + 1]"])
 
 
 def accumulators(tile: Tile, member: Member) -> Iterator[str]:

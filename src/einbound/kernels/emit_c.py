@@ -6,7 +6,9 @@ compile as the rest.
 
 from __future__ import annotations
 
-from einbound.kernels import c_blocks, c_pack, c_prelude, c_tile
+from collections.abc import Callable
+
+from einbound.kernels import c_blocks, c_pack, c_prelude, c_small, c_tile
 from einbound.kernels.member import Form
 from einbound.kernels.nest import Nest
 
@@ -39,13 +41,44 @@ def c_source(nest: Nest) -> str:
         c_prelude.types(member),
         c_prelude.words(),
         c_prelude.keep(),
+        *_BODIES[member.form](nest),
+    ]
+    return "\n".join(pieces)
+
+
+def _packed(nest: Nest) -> list[str]:
+    member = nest.member
+    return [
         c_prelude.offsets(),
         c_prelude.accesses(member),
         c_pack.packing(nest),
         c_tile.storing(member) + c_tile.put(member) + c_tile.packed_tiles(nest),
-        c_blocks.job() + c_blocks.packed(member.rm) + c_blocks.entries(),
+        c_blocks.job() + c_blocks.tables() + c_blocks.packed(member.rm) + c_blocks.entries(),
     ]
-    return "\n".join(pieces)
+
+
+def _in_place(nest: Nest) -> list[str]:
+    member = nest.member
+    return [
+        c_prelude.offsets(),
+        c_prelude.accesses(member),
+        c_tile.storing(member) + c_tile.put(member) + c_tile.tiles_in_place(nest),
+        c_blocks.job() + c_blocks.tables() + c_blocks.in_place(member.rm) + c_blocks.entries(),
+    ]
+
+
+def _small(nest: Nest) -> list[str]:
+    return [
+        c_prelude.axes(),
+        c_small.small(nest) + c_blocks.job() + c_blocks.small_entries(),
+    ]
+
+
+_BODIES: dict[Form, Callable[[Nest], list[str]]] = {
+    Form.PACKED: _packed,
+    Form.IN_PLACE: _in_place,
+    Form.SMALL: _small,
+}
 
 
 def _header(nest: Nest) -> str:

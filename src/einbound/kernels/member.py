@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from einbound.errors import KernelError
+from einbound.kernels.groups import Groups
 from einbound.kernels.kinds import PipelineKind
 from einbound.kernels.layout import told
 from einbound.kernels.problem import MatmulProblem
@@ -25,9 +26,7 @@ FORMATS = frozenset(
 )
 #: Rows of a register tile that is read in place: each needs a register of addresses.
 MOST_ROWS_IN_PLACE = 8
-#: Multiply-adds of a product whose extents are compiled in: beyond it loops cost nothing.
-MOST_SMALL_MACS = 64**3
-#: Extents of such a product: its columns are code, and its code has to stay in the cache.
+#: Extents of a product that are compiled in: beyond it panels pay, and code outgrows its cache.
 MOST_SMALL_EXTENT = 64
 #: Products from which on these extents are worth a compiler's time.
 LEAST_SMALL_BATCH = 16
@@ -57,6 +56,8 @@ class Member:
         rn: Vectors in a row of it; of complex numbers, pairs of vectors.
         lanes: Real numbers in a vector.
         extents: m, n and k, where the compiler knows them; else empty.
+        steps: Then also elements from row to row of A, along k in A, along k in B, and from row to
+            row of C.
     """
 
     form: Form
@@ -65,6 +66,7 @@ class Member:
     rn: int
     lanes: int
     extents: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
     @property
     def parts(self) -> int:
@@ -84,7 +86,7 @@ class Member:
             >>> Member(form=Form.PACKED, dtype=Precision.FLOAT64, rm=8, rn=3, lanes=8).name
             'packed_float64_8x3x8'
         """
-        sizes = "".join(f"_{letter}{n}" for letter, n in zip("mnk", self.extents, strict=False))
+        sizes = "".join(f"_{each}" for each in (*self.extents, *self.steps))
         return f"{self.form}_{self.dtype}_{self.rm}x{self.rn}x{self.lanes}{sizes}"
 
 
@@ -123,13 +125,21 @@ def _in_place(problem: MatmulProblem, member: Member) -> Member:
     """The member that packs nothing: with extents compiled in where they are small and many."""
     depth = problem.macs // (problem.m * problem.n * problem.n_batch)
     extents = (problem.m, problem.n, depth)
-    is_small = max(extents) <= MOST_SMALL_EXTENT and problem.n_batch >= LEAST_SMALL_BATCH
     groups = told(problem).groups
     assert groups is not None, "strides are told"
-    is_plain = all(len(axes) == 1 for axes in (groups.m, groups.n, groups.k))
-    if is_small and is_plain and groups.n[0].b == groups.n[0].c == 1:
-        return replace(member, form=Form.SMALL, extents=extents)
+    if _is_small(problem, groups, extents) and member.parts == 1:
+        (m,), (k,) = groups.m, groups.k
+        steps = (m.a, k.a, k.b, m.c)
+        return replace(member, form=Form.SMALL, extents=extents, steps=steps)
     return replace(member, rm=min(member.rm, MOST_ROWS_IN_PLACE))
+
+
+def _is_small(problem: MatmulProblem, groups: Groups, extents: tuple[int, ...]) -> bool:
+    """Whether there are so many products, and so small ones, that their size is worth a compile."""
+    is_plain = all(len(axes) == 1 for axes in (groups.m, groups.n, groups.k))
+    is_by_rows = is_plain and groups.n[0].b == groups.n[0].c == 1
+    is_tiny = max(extents) <= MOST_SMALL_EXTENT
+    return is_by_rows and is_tiny and problem.n_batch >= LEAST_SMALL_BATCH
 
 
 def _dtype(problem: MatmulProblem) -> Precision:

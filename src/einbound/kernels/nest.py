@@ -84,9 +84,6 @@ def nest_of(member: Member) -> Nest:
         return _small(member)
     chunks = (Loop("batch", "1", True), Loop("n", "BN", True), Loop("m", "BM", True))
     inner = (Loop("n", "COLUMNS"), Loop("m", "RM"))
-    if member.form is Form.IN_PLACE:
-        # B is walked along its rows, which lie side by side.
-        inner = inner[::-1]
     return Nest(
         member,
         (*chunks, Loop("k", "BK"), Loop("m", "BM"), *inner),
@@ -100,9 +97,9 @@ def nest_of(member: Member) -> Nest:
 
 
 def _packs(member: Member) -> tuple[Pack, ...]:
-    widths = {"A": member.rm, "B": member.columns}
     if member.form is Form.IN_PLACE:
-        del widths["A"]
+        return ()
+    widths = {"A": member.rm, "B": member.columns}
     return tuple(
         Pack(operand, width, _square(width, member.lanes) if member.parts == 1 else 1)
         for operand, width in widths.items()
@@ -110,13 +107,15 @@ def _packs(member: Member) -> tuple[Pack, ...]:
 
 
 def _small(member: Member) -> Nest:
-    m = member.extents[0]
-    loops = (Loop("batch", "1", True), Loop("m", str(member.rm)), Loop("n", str(member.columns)))
-    rest = m % member.rm
-    tiles = [Tile(min(member.rm, m), member.rn)]
-    if rest and m > member.rm:
-        tiles.append(Tile(rest, member.rn))
-    return Nest(member, (*loops, Loop("k", "1")), (), tuple(tiles))
+    """Tiles of all rows and columns, those at the edges smaller; no loop is left but over k."""
+    m, n, _ = member.extents
+    loops = (Loop("batch", "1", True), Loop("m", "RM"), Loop("n", "COLUMNS"), Loop("k", "1"))
+    rows = dict.fromkeys(each for each in (min(member.rm, m), m % member.rm) if each)
+    vectors = dict.fromkeys(
+        -(-columns // member.lanes) for columns in (min(member.columns, n), n % member.columns)
+    )
+    tiles = (Tile(each, most) for each in rows for most in vectors if most)
+    return Nest(member, loops, (), tuple(tiles))
 
 
 def _ladder(rows: int) -> tuple[int, ...]:
