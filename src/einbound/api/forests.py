@@ -40,7 +40,14 @@ _LEAST_BUFFER = 64
 N_TREES_KEPT = 4096
 #: A forest asks for many trees, so each is searched less hard than a single plan.
 EFFORT = Effort(states=2000)
+#: Of trees that are only compared, sketches of trees, harder still.
+ROUGH = Effort(states=200)
+#: Leading bits in which rooms of trees differ.
+_N_ROOM_BITS = 5
 
+
+#: What a tree is searched for: the product, what it keeps to, and how hard it is searched.
+Asked: TypeAlias = tuple[Job, Rules, Effort]
 
 #: The boundaries of the tiles of an index, by its label and extent.
 Edges: TypeAlias = Callable[[Hashable, int], tuple[int, ...]]
@@ -66,15 +73,15 @@ class Workshop:
     work: np.dtype[Any]
     policy: BatchPolicy | None = None
     edges: Edges = _no_edges
-    _grown: dict[Any, list[tuple[int | None, Grown]]] = field(default_factory=dict)
+    _grown: dict[Asked, list[tuple[int | None, Grown]]] = field(default_factory=dict)
+    _jobs: dict[Any, tuple[Production, Job, Rules]] = field(default_factory=dict)
     _rules: dict[Any, Rules] = field(default_factory=dict)
     _made: dict[tuple[ForestPlan, int], ForestExecutable] = field(default_factory=dict)
 
     def tools(self) -> Tools:
         """What the planner is given."""
-        return Tools(
-            self.grow, self.meter, self.rules, self.work.itemsize, (*BUFFERS, _LEAST_BUFFER)
-        )
+        buffers = *BUFFERS, _LEAST_BUFFER
+        return Tools(self.grow, self.sketched, self.meter, self.rules, self.work.itemsize, buffers)
 
     def leaves(self, forest: Forest) -> tuple[View, ...]:
         """The layouts of the leaves of a forest."""
@@ -124,19 +131,33 @@ class Workshop:
         self, forest: Forest, production: Production, network: Network, room: int | None
     ) -> Grown:
         """The best plan of a production within a room."""
-        rules = _narrowed(self.rules(forest, production), network)
-        job = self._job(forest, production, network)
-        key = job, rules
-        known = self._grown.setdefault(key, [])
-        for asked, grown in known:
-            # What is best for a larger room and keeps this one is best for this one.
-            keeps = room is None or grown.workspace_bytes <= room
-            is_larger = asked is None or (room is not None and room <= asked)
-            if is_larger and (keeps or not grown.fits):
-                return _named(grown, network)
-        made = _grown(job, rules, room)
-        known.append((room, made))
+        asked = self._asked(forest, production, network)
+        return _named(self._searched((*asked, EFFORT), room), network)
+
+    def sketched(
+        self, forest: Forest, production: Production, network: Network, room: int | None
+    ) -> Grown:
+        """A plan of a production within about a room, found with little effort."""
+        asked = *self._asked(forest, production, network), ROUGH
+        made = self._searched(asked, None if room is None else rounded_room(room))
+        if room is not None and not made.fits and made.workspace_bytes <= room:
+            made = self._searched(asked, room)
         return _named(made, network)
+
+    def _asked(self, forest: Forest, production: Production, network: Network) -> tuple[Job, Rules]:
+        key = id(production), network.extents
+        if key not in self._jobs:
+            rules = _narrowed(self.rules(forest, production), network)
+            self._jobs[key] = production, self._job(forest, production, network), rules
+        return self._jobs[key][1:]
+
+    def _searched(self, asked: Asked, room: int | None) -> Grown:
+        known = self._grown.setdefault(asked, [])
+        made = _among(known, room)
+        if made is None:
+            made = _grown(asked, room)
+            known.append((room, made))
+        return made
 
     def _job(self, forest: Forest, production: Production, network: Network) -> Job:
         operands = tuple(
@@ -153,6 +174,29 @@ class Workshop:
         if made.kind is Kind.LEAF and made.name in self.views:
             return self.views[made.name]
         return View.contiguous(tuple(range(len(made.shape))), made.shape, self.work)
+
+
+def rounded_room(n_bytes: int) -> int:
+    """The largest number of a few leading bits that is not larger: of rooms alike, one is asked."""
+    shift = max(n_bytes.bit_length() - _N_ROOM_BITS, 0)
+    return n_bytes >> shift << shift
+
+
+def _among(known: list[tuple[int | None, Grown]], room: int | None) -> Grown | None:
+    """The plan that is best for a room, if it is among those that are known for some rooms."""
+    for asked, grown in known:
+        if room is None:
+            if asked is None:
+                return grown
+            continue
+        # What is best for a larger room and keeps this one is best for this one.
+        keeps, is_larger = grown.workspace_bytes <= room, asked is None or room <= asked
+        if is_larger and keeps:
+            return grown
+        # What passes a room least passes every smaller one least.
+        if not grown.fits and not keeps:
+            return grown
+    return None
 
 
 def _accessed(memory: View, network: Network, k: int) -> View:
@@ -176,8 +220,9 @@ def _named(grown: Grown, network: Network) -> Grown:
 
 
 @lru_cache(maxsize=N_TREES_KEPT)
-def _grown(job: Job, rules: Rules, room: int | None) -> Grown:
+def _grown(asked: Asked, room: int | None) -> Grown:
     """The best plan of one product within a room."""
+    job, rules, effort = asked
     if room is None or not rules.grid.admitted:
         return _without_loops(job, room)
     found = search(
@@ -186,7 +231,7 @@ def _grown(job: Job, rules: Rules, room: int | None) -> Grown:
         Limit(None, room),
         lambda tree, buffer_bytes: compile_tree(job, tree, buffer_bytes).metered,
         rules=rules,
-        effort=EFFORT,
+        effort=effort,
         default_buffer_bytes=DEFAULT_BUFFER_BYTES,
     )
     least = compile_tree(job, found.tree, _LEAST_BUFFER).metered

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 
 from einbound.errors import ScheduleError
-from einbound.forest.blocks import ForestPlan
+from einbound.forest.blocks import Block, ForestPlan
 from einbound.forest.forest import Forest
 from einbound.forest.fusion import Part, Staged, bundled
 from einbound.forest.inline import inlined
@@ -49,12 +50,14 @@ class Half:
 
     Attributes:
         plan: The plan.
+        parts: What it was made from.
         buffer_bytes: Bound of each buffer of a step.
         metered: What a run takes.
         over_bytes: Bytes by which it passes its limit.
     """
 
     plan: ForestPlan
+    parts: tuple[Part, ...]
     buffer_bytes: int
     metered: Metered
     over_bytes: int
@@ -114,6 +117,11 @@ class Outline:
     parts: tuple[Part, ...]
     made: Furnished
 
+    @property
+    def blamed(self) -> Iterator[str]:
+        """Names of the values that are alive where it passes its limit."""
+        return (self.forest.values[value].name for value in self.made.blamed)
+
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
@@ -124,6 +132,8 @@ class Sketch:
         main: Makes the targets.
         kept_bytes: Bytes of the kept values.
         over_bytes: Bytes by which it passes the limit, at least.
+        excess_bytes: The same, of all productions together.
+        blamed: Names of the values that are alive where it passes the limit.
         macs: Multiply-adds of all evaluations, roughly where trips are uneven.
     """
 
@@ -131,7 +141,14 @@ class Sketch:
     main: Outline
     kept_bytes: int
     over_bytes: int
+    excess_bytes: int
     macs: int
+    blamed: frozenset[str]
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What sketches are compared by: what is in the way, then what they compute."""
+        return self.excess_bytes, self.macs
 
 
 @dataclass
@@ -151,6 +168,11 @@ class Drafts:
     iterations: int = 1
     sketches: dict[Placements, Sketch | None] = field(default_factory=dict)
     made: dict[Placements, Draft | None] = field(default_factory=dict)
+
+    @cached_property
+    def rough(self) -> Tools:
+        """What sketches are made with."""
+        return self.tools.sketching()
 
     def draft(self, placements: Placements) -> Draft | None:
         """The plan of some placements, whether it fits or not; None: they are not legal."""
@@ -175,14 +197,21 @@ class Drafts:
         main = self._outline(both.main, staged, self.limit.less(kept_bytes))
         if main is None:
             return None
-        over, macs = main.made.over_bytes, self.iterations * main.made.macs
-        if both.prelude is None:
-            return Sketch(None, main, kept_bytes, over, macs)
-        prelude = self._outline(both.prelude, staged, self.limit)
-        if prelude is None:
-            return None
-        over, macs = max(over, prelude.made.over_bytes), macs + prelude.made.macs
-        return Sketch(prelude, main, kept_bytes, over, macs)
+        prelude = None
+        if both.prelude is not None:
+            prelude = self._outline(both.prelude, staged, self.limit)
+            if prelude is None:
+                return None
+        made = [main.made] if prelude is None else [main.made, prelude.made]
+        return Sketch(
+            prelude,
+            main,
+            kept_bytes,
+            max(each.over_bytes for each in made),
+            sum(each.excess_bytes for each in made),
+            self.iterations * main.made.macs + sum(each.macs for each in made[1:]),
+            frozenset(name for each in (main, prelude) if each for name in each.blamed),
+        )
 
     def _bytes(self, value: int) -> int:
         return self.tools.itemsize * prod(self.forest.values[value].shape)
@@ -200,8 +229,8 @@ class Drafts:
             return None
         best: Outline | None = None
         for order in self._orders(forest, parts):
-            outline = Outline(forest, order, furnished(forest, order, limit, self.tools))
-            if best is None or _rank(outline) < _rank(best):
+            outline = Outline(forest, order, furnished(forest, order, limit, self.rough))
+            if best is None or outline.made.rank < best.made.rank:
                 best = outline
             if best.made.over_bytes == 0:
                 break
@@ -212,7 +241,7 @@ class Drafts:
         seen = set()
         for counts in (True, False):
             needs = {
-                each.number: self.tools.grow(forest, each, each.network, None).workspace_bytes
+                each.number: self.rough.grow(forest, each, each.network, None).workspace_bytes
                 for each in forest.productions
                 if counts
             }
@@ -236,11 +265,14 @@ class Drafts:
 
     def _fitted(self, outline: Outline, limit: Limit) -> Half | None:
         """The plan of an outline, made with less room while the meter says that it passes."""
+        return self._confirmed(outline, limit, self.rough)
+
+    def _confirmed(self, outline: Outline, limit: Limit, tools: Tools) -> Half | None:
         best: Half | None = None
         made, room = outline.made, limit
         for _ in range(_N_ROUNDS):
             try:
-                half = self._metered(ForestPlan(outline.forest, made.block), limit)
+                half = self._metered(outline.forest, outline.parts, made.block, limit)
             except ScheduleError:
                 # Parts that do not go together after all.
                 return best
@@ -249,13 +281,13 @@ class Drafts:
             if half.over_bytes == 0 or made.over_bytes > 0:
                 break
             room = room.less(half.over_bytes)
-            made = furnished(outline.forest, outline.parts, room, self.tools)
+            made = furnished(outline.forest, outline.parts, room, tools)
         return best
 
-    def _metered(self, plan: ForestPlan, limit: Limit) -> Half:
-        buffer_bytes = self.tools.buffers[-1]
+    def _metered(self, forest: Forest, parts: tuple[Part, ...], block: Block, limit: Limit) -> Half:
+        plan, buffer_bytes = ForestPlan(forest, block), self.tools.buffers[-1]
         metered = self.tools.meter(plan, buffer_bytes)
-        return Half(plan, buffer_bytes, metered, over_bytes(metered, limit))
+        return Half(plan, parts, buffer_bytes, metered, over_bytes(metered, limit))
 
     def judged(self, draft: Draft) -> Draft:
         """A draft that was made for another limit, compared with this one."""
@@ -266,24 +298,32 @@ class Drafts:
         main = replace(main, over_bytes=over_bytes(main.metered, rest))
         return replace(draft, prelude=prelude, main=main)
 
-    def enlarged(self, draft: Draft) -> Draft:
-        """The same with the largest buffers that fit."""
+    def finished(self, draft: Draft) -> Draft:
+        """The same with trees that were searched with care, and with the largest buffers."""
         prelude = draft.prelude
         if prelude is not None:
-            prelude = self._enlarged(prelude, self.limit)
-        main = self._enlarged(draft.main, self.limit.less(draft.kept_bytes))
-        return replace(draft, prelude=prelude, main=main)
+            prelude = self._enlarged(self._careful(prelude, self.limit), self.limit)
+        rest = self.limit.less(draft.kept_bytes)
+        main = self._enlarged(self._careful(draft.main, rest), rest)
+        macs = self.iterations * main.metered.macs + (prelude.metered.macs if prelude else 0)
+        return replace(draft, prelude=prelude, main=main, macs=macs)
+
+    def _careful(self, half: Half, limit: Limit) -> Half:
+        """The same half with better trees, if they fit as well and compute no more."""
+        forest, parts = half.plan.forest, half.parts
+        made = furnished(forest, parts, limit, self.tools)
+        better = self._confirmed(Outline(forest, parts, made), limit, self.tools)
+        gains = better is not None and better.over_bytes <= half.over_bytes
+        if gains and better is not None and better.metered.macs <= half.metered.macs:
+            return better
+        return half
 
     def _enlarged(self, half: Half, limit: Limit) -> Half:
         for buffer_bytes in self.tools.buffers[:-1]:
             metered = self.tools.meter(half.plan, buffer_bytes)
             if over_bytes(metered, limit) <= half.over_bytes:
-                return Half(half.plan, buffer_bytes, metered, half.over_bytes)
+                return replace(half, buffer_bytes=buffer_bytes, metered=metered)
         return half
-
-
-def _rank(outline: Outline) -> tuple[int, int]:
-    return outline.made.over_bytes, outline.made.macs
 
 
 def _key(half: Half) -> tuple[int, int, int]:

@@ -85,6 +85,11 @@ class Site:
         return tuple(value for value in self.all_shared if value in chosen)
 
     @cached_property
+    def largest_first(self) -> tuple[int, ...]:
+        """The values to decide by falling size."""
+        return tuple(sorted(self.shared, key=lambda value: (-self.n_bytes(value), value)))
+
+    @cached_property
     def closed(self) -> frozenset[int]:
         """The values about which nothing is asked."""
         return frozenset(self.all_shared) - frozenset(self.shared)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from einbound.forest.drafts import Draft, Drafts, Placements
+from einbound.forest.drafts import Draft, Drafts, Placements, Sketch
 from einbound.forest.forest import Forest
 from einbound.forest.placement import Decision, Site
 from einbound.forest.tools import Tools
@@ -20,10 +20,12 @@ from einbound.space.tree import Path
 _N_DRAFTS = 256
 #: Values up to which a forest is small: branch and bound places them all.
 _N_SMALL = 6
-#: Of larger forests it places this many, the largest ones, and a greedy search moves some more.
-_N_OPEN, _N_MOVED = 4, 8
+#: Of larger forests it places this many, the largest ones, and looks at so many drafts.
+_N_OPEN, _N_DRAFTS_OPEN = 4, 64
 #: Sweeps of the greedy search over all values.
 _N_SWEEPS = 3
+#: Sketches of one search that are metered, the best ones.
+_N_METERED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +84,13 @@ def plan_forest(
             best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
     if not best.fits:
         best = _lowest(site, drafts, best)
-    return replace(best, draft=drafts.enlarged(best.draft))
+    return replace(best, draft=drafts.finished(best.draft))
 
 
 def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) -> Planned:
     """The best draft of a greedy search, or of branch and bound below it."""
     is_small = len(site.all_shared) <= _N_SMALL
-    draft = _descended(site if is_small else replace(site, n_open=_N_MOVED), drafts, known)
+    draft = _descended(site, drafts, known)
     fits = draft.over_bytes == 0
     # What a large forest computes is not questioned where nothing forces it.
     enough = site.least_macs if is_small else site.plain_macs
@@ -97,6 +99,10 @@ def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) ->
         return Planned(draft, site.path(draft.placements), True, is_small, enough, stats)
     open_site = site
     if not is_small:
+        if not fits:
+            # Few of many values are no way out, where all of them were none.
+            return Planned(draft, site.path(draft.placements), False, False, enough, SearchStats())
+        n_drafts = min(n_drafts, _N_DRAFTS_OPEN)
         open_site = replace(site, given=draft.placements, n_open=_N_OPEN)
 
     def score(placements: Placements) -> float | None:
@@ -122,33 +128,52 @@ def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) ->
 
 
 def _descended(site: Site, drafts: Drafts, known: Draft | None) -> Draft:
-    """The draft that placing one value anew at a time leads to, from everything whole."""
-    starts = [drafts.draft(Placements(kept=kept)) for kept in (site.frontier, frozenset[int]())]
-    best = min((draft for draft in (*starts, known) if draft), key=lambda draft: draft.key)
-    if best.over_bytes == 0 and best.macs <= site.plain_macs:
-        return best
-    largest_first = sorted(site.shared, key=lambda value: (-site.n_bytes(value), value))
+    """The best draft on the way that placing one value anew at a time leads down.
+
+    The way starts where everything is whole, or at a known draft, and follows sketches; the best
+    of these are metered.
+    """
+    starts = [Placements(kept=kept) for kept in (site.frontier, frozenset[int]())]
+    starts += [] if known is None else [known.placements]
+    seen = {each: sketch for each in starts if (sketch := drafts.sketch(each)) is not None}
+    at = min(seen, key=lambda each: seen[each].rank)
     for _ in range(_N_SWEEPS):
-        before = best
-        for value in largest_first:
-            start = best
-            for made in _promising(drafts, site.others(value, start.placements), start):
-                best = min(best, made, key=lambda draft: draft.key[:3])
-                if best.over_bytes == 0 and best.macs <= site.plain_macs:
-                    return best
-        if best is before:
+        before = at
+        for value in site.largest_first:
+            if seen[at].rank <= (0, site.plain_macs):
+                break
+            if not _matters(site, value, at, seen[at]):
+                continue
+            for each in site.others(value, at):
+                sketch = drafts.sketch(each)
+                if sketch is not None:
+                    seen[each] = sketch
+                    at = min(at, each, key=lambda one: seen[one].rank)
+        if at == before:
             break
+    return _metered(drafts, seen, known)
+
+
+def _matters(site: Site, value: int, at: Placements, sketch: Sketch) -> bool:
+    """Whether a value takes room where it lacks, or costs multiply-adds where it lives."""
+    is_whole = value not in at.inline and all(each.value != value for each in at.staged)
+    return not is_whole or value in site.frontier or site.forest.values[value].name in sketch.blamed
+
+
+def _metered(drafts: Drafts, seen: Mapping[Placements, Sketch], known: Draft | None) -> Draft:
+    """The best of some drafts by the meter: it is asked for those of the best sketches."""
+    best, n_tried = known, 0
+    for each in sorted(seen, key=lambda one: seen[one].rank):
+        if best is not None and best.over_bytes == 0 and seen[each].macs >= best.macs:
+            break
+        made = drafts.draft(each)
+        if made is not None:
+            n_tried += 1
+            best = made if best is None or made.key < best.key else best
+        if n_tried == _N_METERED:
+            break
+    assert best is not None, "a forest can run with every value whole"
     return best
-
-
-def _promising(drafts: Drafts, placements: Iterable[Placements], best: Draft) -> Iterator[Draft]:
-    """The drafts of those placements whose sketches are no worse than a draft."""
-    for each in placements:
-        sketch = drafts.sketch(each)
-        if sketch is not None and (sketch.over_bytes, sketch.macs) <= (best.over_bytes, best.macs):
-            made = drafts.draft(each)
-            if made is not None:
-                yield made
 
 
 def _lowest(site: Site, drafts: Drafts, best: Planned) -> Planned:
@@ -156,7 +181,7 @@ def _lowest(site: Site, drafts: Drafts, best: Planned) -> Planned:
     limits = site.limit.peak_bytes, site.limit.workspace_bytes
     nothing = Limit(*(None if given is None else 0 for given in limits))
     tight = Drafts(drafts.forest, nothing, drafts.tools, drafts.iterations)
-    free = replace(site, limit=Limit(None, None), n_open=_N_MOVED)
+    free = replace(site, limit=Limit(None, None))
     found = drafts.judged(_descended(free, tight, None))
     chosen = min(best.draft, found, key=lambda draft: draft.key)
     path = site.path(chosen.placements)

@@ -23,12 +23,22 @@ class Furnished:
     Attributes:
         block: What runs.
         over_bytes: Bytes by which it passes its room, at most.
+        excess_bytes: The same, of all productions together: it tells how much is in the way
+            where one place alone decides what `over_bytes` is.
+        blamed: Values that are alive where it passes its room.
         macs: Multiply-adds, roughly where trips are uneven.
     """
 
     block: Block
     over_bytes: int
+    excess_bytes: int
     macs: int
+    blamed: frozenset[int] = frozenset()
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What blocks of the same productions are compared by."""
+        return self.excess_bytes, self.macs
 
 
 def furnished(forest: Forest, parts: tuple[Part, ...], limit: Limit, tools: Tools) -> Furnished:
@@ -90,16 +100,22 @@ class _Rooms:
         """
         lives = self.bare.lives(block, tuple(loop.number for loop in around))
         items: list[Item] = []
-        over = macs = 0
+        over = excess = macs = 0
+        blamed, here = set[int](), set[int]()
         for item, (begin, end) in zip(block, lives, strict=True):
             for value in begin:
                 alive = alive.plus(self._bytes(value, around), self.bare.is_result(value))
+            here.update(begin)
             made = self._item(item, around, alive)
             items += made.block
-            over, macs = max(over, made.over_bytes), macs + made.macs
+            if made.over_bytes > 0:
+                blamed |= here | made.blamed
+            here.difference_update(end)
+            over = max(over, made.over_bytes)
+            excess, macs = excess + made.excess_bytes, macs + made.macs
             for value in end:
                 alive = alive.plus(-self._bytes(value, around), self.bare.is_result(value))
-        return Furnished(tuple(items), over, macs)
+        return Furnished(tuple(items), over, excess, macs, frozenset(blamed))
 
     def _item(self, item: Item, around: tuple[Together, ...], alive: Alive) -> Furnished:
         if isinstance(item, Together):
@@ -109,7 +125,7 @@ class _Rooms:
         grown = self._grown(production, around, room)
         over = 0 if room is None else max(grown.workspace_bytes - room, 0)
         n_trips = prod(trips_of(loop) for loop in around)
-        return Furnished((replace(item, tree=grown.tree),), over, grown.macs * n_trips)
+        return Furnished((replace(item, tree=grown.tree),), over, over, grown.macs * n_trips)
 
     def _grown(
         self, production: Production, around: tuple[Together, ...], room: int | None
@@ -121,19 +137,33 @@ class _Rooms:
         return self.tools.grow(self.forest, production, network, room and max(room, 0))
 
     def _together(self, item: Together, around: tuple[Together, ...], alive: Alive) -> Furnished:
-        """A common loop in the fewest trips that fit, of these the ones of the fewest macs."""
-        tried: list[Furnished] = []
+        """A common loop in the fewest trips that fit, or else in the most."""
         loops = list(self._widths(item))
-        for loop in loops:
-            inside = (*around, loop)
-            # Trees come on top of what values take, so wider trips need not be planned.
-            if loop is not loops[-1] and self._held_over(item.body, inside, alive):
-                continue
-            made = self._filled(item.body, inside, alive)
-            tried.append(replace(made, block=(replace(loop, body=made.block),)))
+        # Trees come on top of what values take, so wider trips need not be planned.
+        narrow = len(loops) - 1
+        wide = next(
+            n
+            for n, loop in enumerate(loops)
+            if n == narrow or not self._held_over(item.body, (*around, loop), alive)
+        )
+        best = self._looped(item, loops[wide], around, alive)
+        if best.over_bytes == 0 or wide == narrow:
+            return best
+        best = min(best, self._looped(item, loops[narrow], around, alive), key=_rank)
+        while best.over_bytes == 0 and narrow - wide > 1:
+            middle = (wide + narrow) // 2
+            made = self._looped(item, loops[middle], around, alive)
             if made.over_bytes == 0:
-                break
-        return min(tried, key=lambda one: (one.over_bytes, one.macs))
+                best, narrow = made, middle
+            else:
+                wide = middle
+        return best
+
+    def _looped(
+        self, item: Together, loop: Together, around: tuple[Together, ...], alive: Alive
+    ) -> Furnished:
+        made = self._filled(item.body, (*around, loop), alive)
+        return replace(made, block=(replace(loop, body=made.block),))
 
     def _held_over(self, block: Block, around: tuple[Together, ...], alive: Alive) -> bool:
         """Whether the values alone that are alive in a block pass the limit, however it is cut."""
@@ -171,6 +201,10 @@ class _Rooms:
             if index in output:
                 shape[output.index(index)] = loop.width
         return self.tools.itemsize * prod(shape)
+
+
+def _rank(made: Furnished) -> tuple[int, int]:
+    return made.rank
 
 
 def _targets(mode: Mode) -> Iterator[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from einbound.expr.network import Network
 from einbound.forest.blocks import ForestPlan
@@ -38,6 +38,7 @@ class Tools:
         grow: The best plan of a production within some bytes beside operands and value, or
             within any (None). The network is the production's, with indices as wide as one trip
             of the loops around it.
+        rough: The same with little effort, to compare with; also for rooms that are nearly these.
         meter: Counts of a forest's plan under a bound of each buffer of a step.
         rules: What a production keeps to; only its grid and `persistent_only` are asked.
         itemsize: Bytes per element of every value.
@@ -45,7 +46,12 @@ class Tools:
     """
 
     grow: Callable[[Forest, Production, Network, int | None], Grown]
+    rough: Callable[[Forest, Production, Network, int | None], Grown]
     meter: Callable[[ForestPlan, int], Metered]
     rules: Callable[[Forest, Production], Rules]
     itemsize: int
     buffers: tuple[int, ...]
+
+    def sketching(self) -> Tools:
+        """The same, but for what is only compared."""
+        return replace(self, grow=self.rough)

@@ -306,6 +306,8 @@ class SmallSearch:
         by_time = self.request.rules.objective is Objective.TIME
         if best is None or not by_time or self.request.rules.grid.is_fixed:
             return
+        if self.request.effort.states < _LEAST_STATES:
+            return
         if best.seconds >= _BRISK_SECONDS and self._is_cut():
             return
         n_more = max(len(self.request.network.inputs) - _N_CHEAP, 0)
