@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import threading
 import tracemalloc
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
+from pickle import dumps, loads
 from typing import Any, ClassVar
 
 import numpy as np
@@ -838,6 +840,26 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         eb.Program(LADDER, **options)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda p: loads(dumps(p))])
+def test_a_copied_program_is_a_program_of_its_own(
+    copied: Callable[[Program], Program], builds: Builds
+) -> None:
+    program, given = kept_program(), columns()
+    program(given)
+    other = copied(program)
+    assert_close(other(given), two(given))
+    assert len(builds.made) == 2 + 2
+    assert (other.peak_bytes, other.explain()) == (program.peak_bytes, program.explain())
+
+
+def test_the_peak_counts_tensors_that_no_longer_share_memory() -> None:
+    program, square = eb.Program("R[i,k] = A[i,j] B[j,k]"), np.ones((8, 8))
+    program(A=square, B=square)
+    before = program.peak_bytes
+    program(A=square, B=square.copy())
+    assert program.peak_bytes == before + square.nbytes
 
 
 # targets that never change --------------------------------------------------------------------

@@ -93,9 +93,7 @@ class Program:
                 f"guard is {guard!r} of type {type(guard).__name__}; expected a function of the "
                 "number of trips that returns a context manager"
             )
-        self._equations = equations
-        self._guard = guard
-        self._wish = Wish(
+        wish = Wish(
             equations.system,
             Limits.parse(memory_limit, workspace_limit),
             policy,
@@ -104,9 +102,13 @@ class Program:
             _iterations(iterations),
             None if dtype is None else np.dtype(dtype).newbyteorder("="),
         )
+        self._begin(equations, wish, _word(Check, check, "check"), guard)
+
+    def _begin(self, equations: Equations, wish: Wish, check: Check, guard: Guard | None) -> None:
+        self._equations, self._wish, self._guard = equations, wish, guard
         # Threads that ask for the same plan must get the same one, since kept values belong to it.
         self._planning = Lock()
-        self._kept = KeptValues(_word(Check, check, "check"))
+        self._kept = KeptValues(check)
         # Not a method of its own: a program in a cycle would keep its values until it is collected.
         self._planned: Callable[[Case], Stages] = lru_cache(_N_CASES)(
             partial(planned_stages, self._wish)
@@ -146,6 +148,10 @@ class Program:
         """The plan with its reasons: terms, loops, where values live, what the limit costs."""
         stages = self._known()
         return program_text(program_report(stages))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, also in other processes, plan anew and keep values of their own."""
+        return _begun, (self._equations, self._wish, self._kept.check, self._guard)
 
     def __repr__(self) -> str:
         names = ", ".join(self._equations.targets)
@@ -218,9 +224,15 @@ class Program:
         return self._stages
 
 
+def _begun(*state: Any) -> Program:
+    program = Program.__new__(Program)
+    program._begin(*state)
+    return program
+
+
 def _serves(stages: Stages, case: Case) -> bool:
     known = stages.case
-    fits = not stages.limits.is_set or case.operand_bytes <= known.operand_bytes
+    fits = case.operand_bytes <= known.operand_bytes
     return fits and case.layouts == known.layouts and case.work == known.work
 
 
