@@ -69,6 +69,23 @@ class KernelError(EinboundError, ValueError):
     """A matrix product or a decision about its kernel makes no sense; the message says which."""
 
 
+class BuildError(EinboundError, RuntimeError):
+    """A compiler or what it made does not do what it must.
+
+    Attributes:
+        command: The command line, or "" where none was started.
+        output: What the compiler said.
+    """
+
+    def __init__(self, message: str, *, command: str = "", output: str = "") -> None:
+        super().__init__(message)
+        self.command = command
+        self.output = output
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), command=self.command, output=self.output), self.args
+
+
 class SpaceError(EinboundError, ValueError):
     """A tree of decisions, a search of it or a record of one makes no sense."""
 

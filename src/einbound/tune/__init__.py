@@ -1,0 +1,1 @@
+"""Kernels made real: compiled, measured, recorded, chosen."""
