@@ -134,9 +134,8 @@ static void columns_of_c(const struct job *job, int64_t j, int64_t first, int64_
     for (int64_t k = 0; k < task[K]; k += most_k) {
         const int64_t bk = least(most_k, task[K] - k), add = k > 0 || task[ACCUMULATE];
         tables_of(job->k, task[N_K_AXES], IN_A, IN_B, k, bk, most_k, depth);
-        for (int64_t x = 0; x < bn; x += COLUMNS)
-            pack_b(job->b, columns + x, columns + 2 * most_n + x, least(COLUMNS, bn - x),
-                   depth + most_k, depth + 3 * most_k, bk, job->panel_b + PARTS * x * bk);
+        pack_columns(job->b, columns, columns + 2 * most_n, bn, depth + most_k,
+                     depth + 3 * most_k, bk, job->panel_b);
         for (int64_t i = first; i < stop; i += most_m) {
             const int64_t bm = least(most_m, stop - i);
             tables_of(job->m, task[N_M_AXES], IN_A, IN_C, i, bm, most_m, rows);

@@ -78,6 +78,57 @@ static void pack_{name}(const real *from, const int64_t *across, const int64_t *
 """
 
 
+_ACROSS = """
+/* Whether as many panels of B as a square is wide lie side by side, number by number. */
+static int is_across(const int64_t *across)
+{{
+    for (int64_t q = 1; q < {size}; q++)
+        for (int64_t i = 0; i < COLUMNS; i++)
+            if (across[q * COLUMNS + i] != across[i] + q)
+                return 0;
+    return 1;
+}}
+
+/* These panels, `apart` numbers from each other, by squares that are turned in registers. */
+static void pack_across(const real *from, const int64_t *across, const int64_t *down,
+                        int64_t depth, int64_t apart, real *to)
+{{
+    for (int64_t p = 0; p < depth; p++)
+        for (int64_t i = 0; i < COLUMNS; i += {size})
+            turn_{size}(from + down[p], across + i, apart, to + p * COLUMNS + i);
+}}
+
+/* All panels of a block of B. */
+static void pack_columns(const real *from, const int64_t *across, const int64_t *across_run,
+                         int64_t count, const int64_t *down, const int64_t *down_run,
+                         int64_t depth, real *to)
+{{
+    for (int64_t j = 0; j < count;) {{
+        if (count - j >= {size} * COLUMNS && across_run[j] == 1 && is_across(across + j)) {{
+            pack_across(from, across + j, down, depth, COLUMNS * depth, to + j * depth);
+            j += {size} * COLUMNS;
+            continue;
+        }}
+        pack_b(from, across + j, across_run + j, least(COLUMNS, count - j), down, down_run, depth,
+               to + PARTS * j * depth);
+        j += COLUMNS;
+    }}
+}}
+"""
+
+_COLUMNS = """
+/* All panels of a block of B. */
+static void pack_columns(const real *from, const int64_t *across, const int64_t *across_run,
+                         int64_t count, const int64_t *down, const int64_t *down_run,
+                         int64_t depth, real *to)
+{
+    for (int64_t j = 0; j < count; j += COLUMNS)
+        pack_b(from, across + j, across_run + j, least(COLUMNS, count - j), down, down_run, depth,
+               to + PARTS * j * depth);
+}
+"""
+
+
 def packing(nest: Nest) -> str:
     """Squares that are turned in registers, then the packing of each operand."""
     squares = "".join(_square(size) for size in nest.squares)
@@ -96,7 +147,9 @@ def packing(nest: Nest) -> str:
         square=" const int64_t square," if turns else "",
         runs="" if turns else "    (void)down_run; /* numbers along k are not turned */\n",
     )
-    return f"{squares}{panel}{ones}"
+    square = next((pack.square for pack in nest.packs if pack.operand == "B"), 1)
+    columns = _ACROSS.format(size=square) if square > 1 else _COLUMNS
+    return f"{squares}{panel}{ones}{columns}"
 
 
 def _copies(member: Member) -> str:

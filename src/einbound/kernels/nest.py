@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from einbound.kernels.member import Form, Member
 
+#: Squares that are turned in registers: smaller ones save nothing, and larger ones are seldom
+#: whole, since a side of them has to lie side by side in memory.
+LEAST_SQUARE, MOST_SQUARE = 4, 8
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -101,7 +105,7 @@ def _packs(member: Member) -> tuple[Pack, ...]:
         return ()
     widths = {"A": member.rm, "B": member.columns}
     return tuple(
-        Pack(operand, width, _square(width, member.lanes) if member.parts == 1 else 1)
+        Pack(operand, width, _square(width, member) if member.parts == 1 else 1)
         for operand, width in widths.items()
     )
 
@@ -131,9 +135,9 @@ def _ladder(rows: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _square(width: int, lanes: int) -> int:
+def _square(width: int, member: Member) -> int:
     """The largest square that divides the width of a panel and fits a vector; 1: none of use."""
     square = 1
-    while square < lanes and width % (2 * square) == 0:
+    while square < min(member.lanes, MOST_SQUARE) and width % (2 * square) == 0:
         square *= 2
-    return square if square >= 4 else 1
+    return square if square >= LEAST_SQUARE else 1

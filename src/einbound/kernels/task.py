@@ -118,7 +118,7 @@ def task_of(
     """
     groups = told(seen_by(told(problem), spec)).groups
     assert groups is not None, "strides are told"
-    groups = nested(groups)
+    groups = nested(groups, member.columns)
     alpha = complex(alpha)
     if alpha.imag and member.parts == 1:
         raise KernelError(
