@@ -84,7 +84,8 @@ def plan_forest(
             best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
     if not best.fits:
         best = _lowest(site, drafts, best)
-    return replace(best, draft=drafts.finished(best.draft))
+    draft = drafts.finished(best.draft)
+    return replace(best, draft=draft, fits=draft.over_bytes == 0)
 
 
 def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) -> Planned:
@@ -182,8 +183,6 @@ def _lowest(site: Site, drafts: Drafts, best: Planned) -> Planned:
     nothing = Limit(*(None if given is None else 0 for given in limits))
     tight = Drafts(drafts.forest, nothing, drafts.tools, drafts.iterations)
     free = replace(site, limit=Limit(None, None))
-    found = drafts.judged(_descended(free, tight, None))
+    found = drafts.judged(tight.finished(_descended(free, tight, None)))
     chosen = min(best.draft, found, key=lambda draft: draft.key)
-    path = site.path(chosen.placements)
-    fits = chosen.over_bytes == 0
-    return replace(best, draft=chosen, path=path, fits=fits, proven=False)
+    return replace(best, draft=chosen, path=site.path(chosen.placements), proven=False)
