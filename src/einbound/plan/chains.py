@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from einbound.expr.network import Network
@@ -63,7 +64,7 @@ class Chains:
         calls: What one product adds to the second part of a cost: 1, or 0 if that is a toll, which
             somebody else adds.
         radix: Factor by which multiply-adds outweigh that part.
-        root: The chain without loops.
+        n_chains: How many chains were made.
     """
 
     def __init__(
@@ -104,7 +105,11 @@ class Chains:
         self._over: dict[int, tuple[int, ...]] = {}
         self._slices: dict[int, Slices] = {}
         self.n_chains = 0
-        self.root = Chain(self, None, ())
+
+    @cached_property
+    def root(self) -> Chain:
+        """The chain without loops."""
+        return Chain(self, None, ())
 
     def index_masks(self, numbers: Iterable[int]) -> int:
         """The indices that some loops cut."""
@@ -139,7 +144,7 @@ class Chains:
             chain.places.clear()
         self._slices.clear()
         self.n_chains = 0
-        self.root = Chain(self, None, ())
+        del self.root
 
     def over(self, mask: int) -> tuple[int, ...]:
         """The loops over the indices of a mask."""

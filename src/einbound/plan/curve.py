@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from einbound.expr.network import Network
-from einbound.plan.exact import N_STATES, Search, collector_off, ladder, least_peak
+from einbound.plan.exact import N_STATES, Search, ladder, least_peak
+from einbound.plan.heap import collector_off
 from einbound.plan.model import Count
 from einbound.plan.problem import Problem, Temporary
 from einbound.plan.states import Effort

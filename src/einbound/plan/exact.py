@@ -7,7 +7,6 @@ step, because a run that finds nothing is cheap and one that may look too far is
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from math import inf
 from einbound.expr.network import Network
 from einbound.plan.floors import Floors, floors_of
 from einbound.plan.greedy import linear_steps
+from einbound.plan.heap import collector_off
 from einbound.plan.labels import Label
 from einbound.plan.model import Count
 from einbound.plan.problem import Problem, Temporary, Toll
@@ -435,25 +435,6 @@ class Search:
 def ladder() -> Iterator[float]:
     """Bounds on multiply-adds as multiples of the fewest, ever wider."""
     return chain(_STEPS, (_STEPS[-1] * 1.6**k for k in count(1)))
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """No garbage collection inside: a search makes many records and no cycles among them.
-
-    They count as old afterwards, or the next allocation would have all of them gone through, which
-    takes about as long as the search. A process that froze objects keeps them so.
-    """
-    enabled, is_thawed = gc.isenabled(), not gc.get_freeze_count()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_thawed:
-            gc.freeze()
-            gc.unfreeze()
-        if enabled:
-            gc.enable()
 
 
 def _alone(network: Network, itemsize: int) -> ExactFound:

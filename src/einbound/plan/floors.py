@@ -184,6 +184,11 @@ class Floors:
     def _rows(self, subsets: Ints) -> Ints:
         return np.searchsorted(self._order, subsets)
 
+    def _distinct(self, layer: Within) -> Ints:
+        """The rows of a layer's subsets, each once, in order."""
+        # `np.unique` would import masked arrays: a megabyte that is never given back.
+        return np.flatnonzero(np.bincount(self._rows(layer.subsets)))
+
     def _inwards(self) -> None:
         """Bounds on what lies below, from few operands to many."""
         n_sets = 1 << len(self._modes)
@@ -198,7 +203,7 @@ class Floors:
                     fits = needs[:, more] <= (self._budget - own[:, chosen])[:, None]
                     best = np.where(fits, costs[:, more], np.inf).min(axis=1)
                     np.minimum.at(self._below[:, chosen], block.value, best)
-            rows = np.unique(self._rows(layer.subsets))
+            rows = self._distinct(layer)
             # Loops over what does not lie below change nothing.
             sets = np.arange(n_sets) & self._within[rows][:, None]
             self._below[rows] = np.take_along_axis(self._below[rows], sets, axis=1)
@@ -216,7 +221,7 @@ class Floors:
         n_sets = 1 << len(self._modes)
         self._around[-1, 0] = 0.0
         for layer in reversed(self._layers):
-            rows = np.unique(self._rows(layer.subsets))
+            rows = self._distinct(layer)
             around = self._around[rows]
             for k, carries in enumerate(self._carries):
                 without = [f for f in range(n_sets) if not f >> k & 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -204,28 +205,36 @@ class Problem:
 
     def tree(self, label: Label) -> Tree:
         """The tree of a label of all operands."""
-        n = len(self.network.inputs)
-        steps: list[tuple[int, int]] = []
-        opens: list[tuple[Cut, ...]] = []
-        levels: list[int] = []
+        nodes = _Nodes([], [], [])
+        self._add((1 << len(self.network.inputs)) - 1, label.made, self.chains.root, nodes)
+        parts = tuple(nodes.steps), tuple(nodes.opens), tuple(nodes.levels)
+        return Tree(self.network, *parts).check()
 
-        def add(subset: int, made: Made | None, around: Chain) -> int:
-            if made is None:
-                return subset.bit_length() - 1
-            inside = around
-            groups = [made.opens] if made.grouped else [(number,) for number in made.opens]
-            for group in groups if made.opens else []:
-                inside = inside.plus_group(group)
-            pair = (made.left, subset ^ made.left)
-            parts = zip(pair, made.parts, made.levels, strict=True)
-            values = [add(half, part.made, inside.prefix(j)) for half, part, j in parts]
-            steps.append((min(values), max(values)))
-            opens.append(tuple(self.chains.cuts[k] for k in made.opens))
-            levels.append(len(around.numbers))
-            return n + len(steps) - 1
+    def _add(self, subset: int, made: Made | None, around: Chain, nodes: _Nodes) -> int:
+        """The number of a value whose products were added, the ones below it first."""
+        if made is None:
+            return subset.bit_length() - 1
+        inside = around
+        groups = [made.opens] if made.grouped else [(number,) for number in made.opens]
+        for group in groups if made.opens else []:
+            inside = inside.plus_group(group)
+        pair = (made.left, subset ^ made.left)
+        parts = zip(pair, made.parts, made.levels, strict=True)
+        values = [
+            self._add(half, part.made, inside.prefix(level), nodes) for half, part, level in parts
+        ]
+        nodes.steps.append((min(values), max(values)))
+        nodes.opens.append(tuple(self.chains.cuts[k] for k in made.opens))
+        nodes.levels.append(len(around.numbers))
+        return len(self.network.inputs) + len(nodes.steps) - 1
 
-        add((1 << n) - 1, label.made, self.chains.root)
-        return Tree(self.network, tuple(steps), tuple(opens), tuple(levels)).check()
+
+class _Nodes(NamedTuple):
+    """The products of a tree, as far as they are known."""
+
+    steps: list[tuple[int, int]]
+    opens: list[tuple[Cut, ...]]
+    levels: list[int]
 
 
 def options_of(network: Network, counts: dict[int, Iterable[int]]) -> tuple[Cut, ...]:

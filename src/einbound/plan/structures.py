@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from einbound.plan.contribution import Contribution
-from einbound.plan.exact import ExactFound, LeastPeak, Search, collector_off, exact_plans
+from einbound.plan.exact import ExactFound, LeastPeak, Search, exact_plans
+from einbound.plan.heap import apart, collector_off
 from einbound.plan.labels import Label
 from einbound.plan.ledger import Request
 from einbound.plan.masks import Steps, Terms, bits, subsets_made
@@ -208,24 +209,33 @@ class Structures:
         toll = self._toll(by_time=by_time)
         with collector_off():
             search = self._search(cuts, room.with_result, toll, n_states)
-            bounds = list(_bounds(search, toll))
+            tolls = list(_bounds(search, toll))
         seen: set[Tree] = set()
         try:
-            for most in bounds:
-                n_before = search.effort.n_states
-                with collector_off():
-                    labels = search.run(max(search.fewest, macs), room.n_bytes, toll=most)
-                    trees = [self._tree(search.problem, label) for label in _ties(labels)]
+            for most in tolls:
+                n_before, bounds = search.effort.n_states, (max(search.fewest, macs), most)
+                new = apart(partial(self._unseen, search, room.n_bytes, bounds, seen))
                 self.n_states += search.effort.n_states - n_before
-                if new := [tree for tree in trees if tree not in seen]:
-                    # What is made of these outlives the search, and would lie scattered in it.
-                    search.problem.forget()
+                if new:
                     seen |= set(new)
                     yield new
                 if search.effort.spent:
                     break
         finally:
             search.problem.forget()
+
+    def _unseen(
+        self, search: Search, n_bytes: int, bounds: tuple[int, int | None], seen: set[Tree]
+    ) -> list[Tree]:
+        """Some of the structures within two bounds, on multiply-adds and toll, that are new."""
+        macs, toll = bounds
+        labels = _ties(search.run(macs, n_bytes, toll=toll))
+        new = [self._tree(search.problem, label) for label in labels]
+        new = [tree for tree in new if tree not in seen]
+        if new:
+            # What is made of these outlives the search, and would lie scattered in it.
+            search.problem.forget()
+        return new
 
     def drafts(
         self, room: Room, n_states: int, most_bytes: int = 0, *, only_finest: bool = False
@@ -242,17 +252,23 @@ class Structures:
         cuts = self.request.rules.grid.options(widths or (1,))
         toll = self._toll(by_time=False)
         problem = self._problem(cuts, room.with_result, toll, most_bytes)
+        drafts, n_states = apart(partial(self._exhausted, problem, room.n_bytes, n_states))
+        self.n_states += n_states
+        return drafts
+
+    def _exhausted(self, problem: Problem, n_bytes: int, n_states: int) -> tuple[Drafts, int]:
+        """The structures of a problem, and how many states were explored for them."""
         found: list[Tree] = []
-        bound, exhausted, states, counts = 0, False, 0, (0, 0)
-        depth = self.request.effort.depth
-        for made in exact_plans(problem, room.n_bytes, n_deep=depth, effort=n_states):
+        counts = 0, 0
+        for made in exact_plans(
+            problem, n_bytes, n_deep=self.request.effort.depth, effort=n_states
+        ):
             bound, exhausted, states = made.bound_macs, made.exhausted, made.states
             if isinstance(made, ExactFound):
                 found.insert(0, self._as_given(made.tree))
                 counts = made.weighted_macs, made.peak_bytes
-        self.n_states += states
         problem.forget()
-        return Drafts(tuple(dict.fromkeys(found)), bound, exhausted, *counts)
+        return Drafts(tuple(dict.fromkeys(found)), bound, exhausted, *counts), states
 
     def lowest(self, with_result: bool, n_states: int, most_bytes: int = 1) -> LeastPeak:
         """The structure that needs the fewest bytes, of any depth.
@@ -316,11 +332,13 @@ class Structures:
 def _lowest(problem: Problem, n_states: int) -> LeastPeak:
     """The structure of the fewest bytes; one refusal asks for it several times."""
     # What is remembered is a problem without tables.
-    problem = replace(problem)
-    with collector_off():
-        found = Search(problem, States(n_states), None).least_peak()
-        problem.forget()
-        return found
+    return apart(partial(_least, replace(problem), n_states))
+
+
+def _least(problem: Problem, n_states: int) -> LeastPeak:
+    found = Search(problem, States(n_states), None).least_peak()
+    problem.forget()
+    return found
 
 
 def _ties(labels: list[Label]) -> list[Label]:
