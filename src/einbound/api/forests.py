@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from einbound.api.limits import Limits
+from einbound.api.paces import accessed, production_seconds
 from einbound.expr.index import Index, Operand
 from einbound.expr.network import Network
 from einbound.forest.blocks import ForestPlan
 from einbound.forest.forest import Forest, Kind, Production
+from einbound.forest.layouts import arranged
 from einbound.forest.planner import Planned, plan_forest
 from einbound.forest.tools import Grown, Tools
 from einbound.plan.effort import Effort
@@ -43,7 +45,7 @@ EFFORT = Effort(states=2000)
 #: Of trees that are only compared, sketches of trees, harder still.
 ROUGH = Effort(states=200)
 #: Leading bits in which rooms of trees differ.
-_N_ROOM_BITS = 5
+_N_ROOM_BITS = 4
 
 
 #: What a tree is searched for: the product, what it keeps to, and how hard it is searched.
@@ -144,6 +146,21 @@ class Workshop:
             made = self._searched(asked, room)
         return _named(made, network)
 
+    def seconds(self, forest: Forest, production: Production, onto: bool) -> float:
+        """Rough seconds of a production in its best order without loops.
+
+        Args:
+            forest: What it is in.
+            production: Its operands and its value in any order of their axes.
+            onto: Whether it adds to what is there.
+        """
+        leaves = {
+            value: self._view(forest, value)
+            for value in production.operands
+            if forest.values[value].kind is Kind.LEAF
+        }
+        return production_seconds(production, leaves, self.work, onto)
+
     def _asked(self, forest: Forest, production: Production, network: Network) -> tuple[Job, Rules]:
         key = id(production), network.extents
         if key not in self._jobs:
@@ -161,7 +178,7 @@ class Workshop:
 
     def _job(self, forest: Forest, production: Production, network: Network) -> Job:
         operands = tuple(
-            _accessed(self._view(forest, value), network, k)
+            accessed(self._view(forest, value), network, k)
             for k, value in enumerate(production.operands)
         )
         extents = tuple(network.extents[i] for i in network.output)
@@ -197,13 +214,6 @@ def _among(known: list[tuple[int | None, Grown]], room: int | None) -> Grown | N
         if not grown.fits and not keeps:
             return grown
     return None
-
-
-def _accessed(memory: View, network: Network, k: int) -> View:
-    """The layout of an operand, one axis per index."""
-    strides = tuple(sum(memory.strides[n] for n in run) for run in network.accesses[k].axes)
-    extents = tuple(network.extents[i] for i in network.inputs[k])
-    return View(network.inputs[k], extents, strides, memory.dtype, memory.aligned)
 
 
 def _narrowed(rules: Rules, network: Network) -> Rules:
@@ -289,6 +299,7 @@ def ready_forest(
     held = sum(leaf.nbytes for leaf in leaves) if operand_bytes is None else operand_bytes
     limit = limits.budget(held)
     chosen = scheduler or BatchScheduler(policy.scheduler if policy else BatchScheduler.ORDERED)
+    forest = arranged(forest, shop.seconds, iterations=iterations)
     planned = plan_forest(forest, limit, shop.tools(), scheduler=chosen, iterations=iterations)
     draft = planned.draft
     prelude = (
