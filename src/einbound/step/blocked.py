@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
+from typing import Any, Protocol
 
 from einbound.step.form import Form
 from einbound.step.pair import A, B, C, Group, Pair
 
 
 class Core(Enum):
-    """The NumPy call in the innermost block."""
+    """The NumPy call in the innermost block, or a compiled kernel in its place."""
 
     MATMUL = "matmul"
     MULTIPLY = "multiply"
@@ -22,6 +23,20 @@ class Core(Enum):
     REDUCE = "sum"
     COPY = "copy"
     FILL = "fill"
+    NATIVE = "native"
+
+
+class Native(Protocol):
+    """A compiled kernel that was chosen for one step; only who chose it knows more of it.
+
+    Its text is its name.
+    """
+
+    def __hash__(self) -> int:
+        """Ways are keys."""
+
+    def kernel(self, factor: complex) -> Any:
+        """A function that runs the step, as `backends.numpy_.Kernel`, times a factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,8 @@ class Way:
         hidden_bytes: Buffers that NumPy itself takes in the call.
         workspace_bytes: All buffers at once, exactly.
         seconds: Rough estimate of the time, for ranking.
+        native: The kernel that runs the whole step in one call, if one was chosen.
+        why: Why it was, or was not, where there was a choice.
     """
 
     pair: Pair
@@ -80,6 +97,8 @@ class Way:
     hidden_bytes: int = 0
     workspace_bytes: int = 0
     seconds: float = 0.0
+    native: Native | None = None
+    why: str = ""
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -111,6 +130,8 @@ class Way:
 
     def describe(self) -> str:
         """One line about what is done, without the names of indices."""
+        if self.native is not None:
+            return f"{self._call()} by {self.native}, with {_size(self.workspace_bytes)}"
         parts = [f"pack {'ab'[b.side]} ({_size(b.n_bytes)})" for b in self.packs]
         parts.append(self._call())
         if self.blocks:
@@ -129,12 +150,12 @@ class Way:
         axes = self.pair.axes
         widths = {block.axis: block.width for block in self.blocks}
         batch = prod(widths.get(i, axes[i].extent) for i in self.form.batch)
-        if self.core is Core.MATMUL:
+        if self.core in (Core.MATMUL, Core.NATIVE):
             m, n, k = (
                 prod(widths.get(i, axes[i].extent) for i in run)
                 for run in (self.form.rows, self.form.columns, self.form.sums)
             )
-            return f"matmul {m}x{n}x{k}" + (f", {batch} in batch" if batch > 1 else "")
+            return f"{self.core.value} {m}x{n}x{k}" + (f", {batch} in batch" if batch > 1 else "")
         sizes = "x".join(str(axis.extent) for axis in axes) or "1"
         return f"{self.core.value} {sizes}"
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import inf, prod
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from einbound.step.pair import A, B, C, Group, Pair, nests
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 from einbound.step.view import View
 
-__all__ = ["DEFAULT_BUFFER_BYTES", "Way", "pair_way", "sum_way"]
+__all__ = ["DEFAULT_BUFFER_BYTES", "PairWays", "Way", "pair_way", "sum_way"]
 
 #: No buffer is asked to be smaller than this.
 LEAST_BUFFER_BYTES = 64
@@ -38,6 +39,18 @@ WORTH = 0.8
 MAX_EINSUM_AXES = 52
 ALL = frozenset({A, B, C})
 PACKINGS = (frozenset[int](), frozenset({A}), frozenset({B}), frozenset({A, B}))
+
+
+class PairWays(Protocol):
+    """What chooses ways to multiply; `pair_way`, or a choice of kernels on top of it."""
+
+    def __hash__(self) -> int:
+        """What is planned with it is remembered by it."""
+
+    def __call__(
+        self, a: View, b: View, c: View, work: np.dtype, *, accumulate: bool, buffer_bytes: int
+    ) -> Way:
+        """The way to write or add into `c` the product of `a` and `b`."""
 
 
 @lru_cache(maxsize=4096)

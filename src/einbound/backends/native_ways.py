@@ -1,0 +1,127 @@
+"""Which steps of a plan run on a compiled kernel, and why; the others run as NumPy would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import lru_cache
+
+import numpy as np
+
+from einbound.backends.native import NativeStep
+from einbound.errors import KernelError
+from einbound.kernels.pick import Choose, Pick, pick, untuned
+from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.task import LINE_BYTES
+from einbound.machine.limits import HardwareLimits
+from einbound.step.blocked import Core, Way
+from einbound.step.form import Form
+from einbound.step.pair import A, B, C, Group, Pair
+from einbound.step.view import View
+from einbound.step.way import pair_way
+from einbound.tune.build import Toolchain
+
+#: Seconds of a prepared call beside its kernel.
+CALL_SECONDS = 1.5e-6
+#: The model's processor never waits and runs at its highest clock; kernels took so many times as
+#: long in the median of products on the machine where the prices of NumPy's calls were taken.
+SLOWDOWN = 1.6
+#: A step is shared by threads only if each has so many seconds to do: handing work to them takes
+#: 60 to 80 microseconds.
+SHARED_FROM_SECONDS = 1e-3
+
+
+class Backend(Enum):
+    """What multiplies: NumPy, compiled kernels wherever there is one, or the faster by step."""
+
+    NUMPY = "numpy"
+    NATIVE = "native"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeWays:
+    """`pair_way` with kernels where there are any.
+
+    Attributes:
+        backend: `NATIVE` or `AUTO`.
+        toolchain: Where objects come from.
+        limits: The processor that kernels are chosen for.
+        n_threads: Threads that may share a step.
+        room_bytes: Most bytes that a step's kernel may take as workspace.
+        choose: Which kernel a product gets.
+    """
+
+    backend: Backend
+    toolchain: Toolchain
+    limits: HardwareLimits = field(repr=False)
+    n_threads: int = 1
+    room_bytes: int = 1 << 22
+    choose: Choose = untuned
+
+    def __call__(
+        self, a: View, b: View, c: View, work: np.dtype, *, accumulate: bool, buffer_bytes: int
+    ) -> Way:
+        """NumPy's way, or a kernel in its place; arguments are those of `pair_way`."""
+        plain = pair_way(a, b, c, work, accumulate=accumulate, buffer_bytes=buffer_bytes)
+        return _chosen(self, plain)
+
+    def picked(self, pair: Pair) -> Pick | str:
+        """The kernel of a step, or why it has none."""
+        if any(not pair.is_ready(side) for side in (A, B, C)):
+            formats = ", ".join(str(view.dtype) for view in pair.views if view is not None)
+            return f"arrays of {formats} are not all aligned and of {pair.work}"
+        try:
+            problem = MatmulProblem.from_step(pair).canonical
+        except KernelError as error:
+            return str(error)
+        # Threads are ours to start, so that a kernel is chosen for one core.
+        return pick(problem, replace(self.limits, n_cores=1), self.choose)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(ways: NativeWays, plain: Way) -> Way:
+    picked = ways.picked(plain.pair)
+    if isinstance(picked, str):
+        return replace(plain, why=picked)
+    way = _native(ways, plain, picked)
+    if isinstance(way, str):
+        return replace(plain, why=way)
+    if ways.backend is Backend.AUTO and way.seconds >= plain.seconds:
+        told = f"{plain.core.value} is predicted to take {_seconds(plain.seconds)}"
+        return replace(plain, why=f"{told}, {picked} {_seconds(way.seconds)}")
+    return way
+
+
+def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
+    """The way of a kernel, or why it cannot be taken."""
+    seconds = CALL_SECONDS + SLOWDOWN * (picked.seconds or 0.0)
+    if picked.seconds is None:
+        seconds = plain.seconds
+    n_workers = max(1, min(ways.n_threads, int(seconds / SHARED_FROM_SECONDS)))
+    each = max((ways.room_bytes - LINE_BYTES) // n_workers // LINE_BYTES * LINE_BYTES, 0)
+    step = NativeStep(picked, ways.toolchain, plain.accumulate, each, n_workers)
+    try:
+        task = step.task(plain.accumulate)
+    except KernelError as error:
+        return str(error)
+    if task.n_chunks < n_workers:
+        step = replace(step, n_workers=max(task.n_chunks, 1))
+    pair = plain.pair
+    groups = (pair.groups[each] for each in (Group.BATCH, Group.ROW, Group.COLUMN, Group.SUM))
+    return Way(
+        pair,
+        Core.NATIVE,
+        Form(*groups),
+        accumulate=plain.accumulate,
+        workspace_bytes=step.workspace_bytes(task),
+        seconds=seconds,
+        native=step,
+        why=f"predicted {_seconds(seconds)}; {plain.core.value} {_seconds(plain.seconds)}",
+    )
+
+
+def _seconds(seconds: float) -> str:
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} us"

@@ -1,0 +1,116 @@
+"""One kernel for a product without measuring any: the best by the model, found by search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeAlias
+
+from einbound.errors import KernelError
+from einbound.kernels.bounds import score_bound
+from einbound.kernels.cost import cost
+from einbound.kernels.family import family_tree
+from einbound.kernels.member import Member, member_of
+from einbound.kernels.menu import Menu
+from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.spec import KernelSpec
+from einbound.machine.limits import HardwareLimits
+from einbound.space.search import search
+
+#: What chooses: a kernel's parameters for a product in its canonical form.
+Choose: TypeAlias = Callable[[MatmulProblem, HardwareLimits], KernelSpec]
+
+#: A product of complex numbers is four of real ones.
+REAL_PRODUCTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A kernel that was chosen for a product.
+
+    Attributes:
+        problem: The product, in its canonical form.
+        spec: The kernel.
+        member: The object that it needs.
+        seconds: What the model predicts for one core; None: it says nothing.
+    """
+
+    problem: MatmulProblem
+    spec: KernelSpec
+    member: Member
+    seconds: float | None
+
+    def __str__(self) -> str:
+        return self.member.name
+
+
+def untuned(problem: MatmulProblem, limits: HardwareLimits) -> KernelSpec:
+    """The kernel with the fewest seconds by the model, of those that C is emitted for.
+
+    Args:
+        problem: The product.
+        limits: The processor.
+
+    Raises:
+        KernelError: There is none.
+
+    Example:
+        >>> limits = HardwareLimits(simd_vector_bytes=32, vector_registers=16, fma_per_cycle=2,
+        ...                         fma_latency_cycles=4, clock_hz=3e9, n_cores=1,
+        ...                         levels=((2**15, 8, 64, 1e11), (2**19, 8, 64, 1e11)))
+        >>> untuned(MatmulProblem(m=512, n=512, k=512), limits).tile
+        RegisterTile(rm=6, rn=2, lanes=8)
+    """
+    seen = as_real(problem)
+    menu = Menu.default(limits)
+
+    def score(spec: KernelSpec) -> float | None:
+        try:
+            member_of(problem, of_numbers(spec, problem), limits)
+        except KernelError:
+            return None
+        found = cost(spec, seen, limits)
+        return None if found is None else found.seconds
+
+    found = search(family_tree(seen, limits, menu), score, score_bound(seen, limits, menu))
+    if found.best is None:
+        raise KernelError(
+            f"no kernel is known for {problem}: of those that are proposed, none has both a price "
+            "by the model and an emitter; it runs as NumPy would"
+        )
+    return of_numbers(found.best, problem)
+
+
+@lru_cache(maxsize=4096)
+def pick(problem: MatmulProblem, limits: HardwareLimits, choose: Choose = untuned) -> Pick | str:
+    """The kernel of a product, or why it has none; products that no kernel can tell share it.
+
+    Args:
+        problem: The product, in its canonical form.
+        limits: The processor, with as many cores as may be used.
+        choose: Who decides.
+    """
+    try:
+        spec = choose(problem, limits)
+        member = member_of(problem, spec, limits)
+    except KernelError as error:
+        return str(error)
+    plain = spec if as_real(problem) is problem else replace(spec, tile=None)
+    found = cost(plain, as_real(problem), limits)
+    n_products = 1 if as_real(problem) is problem else REAL_PRODUCTS
+    return Pick(problem, spec, member, None if found is None else n_products * found.seconds)
+
+
+def as_real(problem: MatmulProblem) -> MatmulProblem:
+    """The product with real numbers in the place of complex ones; itself if it has none."""
+    stored = (problem.a_dtype, problem.b_dtype, problem.out_dtype)
+    a, b, c = (each.real for each in stored)
+    if (a, b, c) == stored:
+        return problem
+    return replace(problem, a_dtype=a, b_dtype=b, out_dtype=c)
+
+
+def of_numbers(spec: KernelSpec, problem: MatmulProblem) -> KernelSpec:
+    """A kernel for real numbers as one for those of a product: a complex tile is narrower."""
+    return spec if as_real(problem) is problem else replace(spec, tile=None)
