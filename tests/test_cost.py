@@ -313,16 +313,31 @@ def test_a_processor_that_is_not_known_has_no_coverage() -> None:
     assert cost(replace(spec, gpu=True), square(64), HardwareLimits()) is None
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_complex_numbers_have_no_coverage(target: str) -> None:
+def test_complex_numbers_have_no_coverage_on_gpus() -> None:
     number = Precision.COMPLEX64
     problem = MatmulProblem(m=64, n=64, k=64, a_dtype=number, b_dtype=number, out_dtype=number)
-    limits = TARGETS[target]
+    limits = TARGETS["sm_90"]
     assert least_cost((), problem, limits) is None
     score = model_score(problem, limits)
     found = leaves(family_tree(problem, limits, Menu.default(limits)))
     assert found
     assert {score(spec) for spec in found} == {None}
+
+
+def test_a_complex_product_costs_as_much_as_four_real_ones_and_its_bound_holds() -> None:
+    limits = TARGETS["cpu"]
+    seconds = {}
+    for number in (Precision.COMPLEX64, Precision.FLOAT32):
+        problem = MatmulProblem(
+            m=240, n=240, k=240, a_dtype=number, b_dtype=number, out_dtype=number
+        )
+        tree = family_tree(problem, limits)
+        score, bound = model_score(problem, limits), score_bound(problem, limits)
+        found = search(tree, score, bound, order="best_first")
+        assert found.proven
+        assert found.score == min(filter(None, map(score, leaves(tree))))
+        seconds[number] = found.score or 0.0
+    assert 3 < seconds[Precision.COMPLEX64] / seconds[Precision.FLOAT32] < 5
 
 
 # GPU --------------------------------------------------------------------------------------------

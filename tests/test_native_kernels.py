@@ -34,6 +34,8 @@ MEMBERS = [
     Member(form=Form.IN_PLACE, dtype=Precision.FLOAT64, rm=8, rn=3, lanes=8),
     Member(form=Form.IN_PLACE, dtype=Precision.FLOAT32, rm=3, rn=2, lanes=4),
     Member(form=Form.IN_PLACE, dtype=Precision.COMPLEX128, rm=3, rn=2, lanes=4),
+    Member(form=Form.BLOCKTILE, dtype=Precision.FLOAT64, rm=1, rn=1, lanes=1),
+    Member(form=Form.BLOCKTILE, dtype=Precision.COMPLEX64, rm=1, rn=1, lanes=1),
 ]
 BLOCKS = [(8, 24, 5), (16, 0, 64), (1, 1, 1), (64, 48, 17)]
 

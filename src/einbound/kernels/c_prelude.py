@@ -91,7 +91,8 @@ def types(member: Member) -> str:
     }
     defined = "".join(f"#define {name} {value}\n" for name, value in constants.items())
     vectors = "".join(widths)
-    return f"{defined}\ntypedef {real} real;\n{vectors}typedef vec{member.lanes} vec;\n"
+    vector = f"typedef vec{member.lanes} vec;\n" if member.lanes > 1 else ""
+    return f"{defined}\ntypedef {real} real;\n{vectors}{vector}"
 
 
 def words() -> str:

@@ -20,8 +20,8 @@ __all__ = ["Cost", "Transfer", "cost", "least_cost"]
 def cost(spec: KernelSpec, problem: MatmulProblem, limits: HardwareLimits) -> Cost | None:
     """The predicted seconds of a kernel with their parts; None where the model has no coverage.
 
-    It has none for complex numbers, for formats that no vector computes in, and for processors
-    whose clock, units and caches are not known.
+    It has none for complex numbers on GPUs, for formats that no vector computes in, and for
+    processors whose clock, units and caches are not known.
 
     Args:
         spec: The kernel's parameters.

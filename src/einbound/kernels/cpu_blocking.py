@@ -66,17 +66,18 @@ def register_tiles(
     ports = ports_of(limits)
     if ports is None:
         return ()
+    parts = number.n_parts
     fitting = [
         (rm, rn, lanes)
         for rm, rn in product(range(1, min(MOST_ROWS, problem.m) + 1), range(1, 5))
-        for lanes in lane_ladder(limits.simd_vector_bytes, number.n_bytes)[:1]
-        if rn * lanes <= problem.n and not is_spilled(rm, rn, ports)
+        for lanes in lane_ladder(limits.simd_vector_bytes, number.real.n_bytes)[:1]
+        if rn * lanes <= problem.n and not is_spilled(rm, parts * rn, ports)
     ]
 
     def cycles(tile: tuple[int, int, int]) -> float:
         rm, rn, lanes = tile
-        vectors = -(-problem.n // lanes)
-        return block_cycles(problem.m, vectors, COMPARED_DEPTH, (rm, rn), ports)
+        vectors = parts * -(-problem.n // lanes)
+        return block_cycles(problem.m, vectors, COMPARED_DEPTH, (rm, parts * rn), ports)
 
     best: dict[int, tuple[int, int, int]] = {}
     for tile in sorted(fitting, key=cycles):

@@ -73,13 +73,14 @@ def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitme
     number = compute_precision(problem)
     if ports is None or limits.clock_hz is None or not limits.levels:
         return None
-    if limits.lanes(number) < 2 or number.real is not number:
+    lanes = limits.lanes(number.real)
+    if lanes < 2:
         return None
     blocks = _blocks(problem, committed)
     committed = _with_tile(problem, limits, committed, blocks)
     workers = _workers(problem, limits, committed, blocks)
-    compute = _compute_cycles(problem, limits.lanes(number), ports, committed, blocks)
-    packing = _packing_cycles(problem, limits.lanes(number), committed, blocks)
+    compute = _compute_cycles(problem, lanes, ports, committed, blocks)
+    packing = number.n_parts * _packing_cycles(problem, lanes, committed, blocks)
     per_worker = 1 / (workers * limits.clock_hz)
     return Cost(
         compute_seconds=compute * _imbalance(committed, blocks, workers) * per_worker,
@@ -126,8 +127,10 @@ def _with_tile(
         return committed
     if not blocks.is_one:
         return replace(committed, tile=None)
-    element = compute_precision(problem).n_bytes
-    kernel = MicroKernel(limits.simd_vector_bytes, element, blocks.bm.lo, blocks.bn)
+    number = compute_precision(problem)
+    kernel = MicroKernel(
+        limits.simd_vector_bytes, number.real.n_bytes, blocks.bm.lo, blocks.bn, number.n_parts
+    )
     return replace(committed, tile=own_tile(kernel))
 
 
@@ -137,9 +140,11 @@ def _is_padded(committed: Commitment) -> bool:
 
 
 def _flops(problem: MatmulProblem, committed: Commitment, blocks: Blocks | None) -> int:
+    # A product of complex numbers is four of real ones.
+    flops = 2 * compute_precision(problem).n_parts ** 2
     if blocks is None or not _is_padded(committed):
-        return 2 * problem.macs
-    return 2 * problem.n_batch * blocks.rows * blocks.n_n * blocks.bn * blocks.depth
+        return flops * problem.macs
+    return flops * problem.n_batch * blocks.rows * blocks.n_n * blocks.bn * blocks.depth
 
 
 # Threads ----------------------------------------------------------------------------------------
@@ -178,19 +183,23 @@ def _dispatches(problem: MatmulProblem, committed: Commitment, blocks: Blocks | 
 def _compute_cycles(
     problem: MatmulProblem, lanes: int, ports: Ports, committed: Commitment, blocks: Blocks | None
 ) -> float:
-    """Cycles of all multiply-adds on one core."""
+    """Cycles of all multiply-adds on one core.
+
+    Of complex numbers, each part is a vector of its own, to which two products are added.
+    """
+    parts = compute_precision(problem).n_parts
     if committed.pipeline is PipelineKind.BLOCKTILE:
-        return _updates(problem, lanes, blocks) * STORE_CYCLES
+        return _updates(problem, lanes, blocks) * STORE_CYCLES * parts * parts
     if blocks is None:
-        return problem.macs / (lanes * ports.fma_per_cycle)
+        return problem.macs * parts * parts / (lanes * ports.fma_per_cycle)
     tile = committed.tile
     if tile is None or tile.is_auto:
         # Results are read and written once a block of the depth, whatever the tile.
-        vectors = problem.n_batch * blocks.rows * blocks.n_n * -(-blocks.bn // lanes)
-        return vectors * (blocks.depth / ports.fma_per_cycle + blocks.n_k * UPDATE_CYCLES)
+        vectors = parts * problem.n_batch * blocks.rows * blocks.n_n * -(-blocks.bn // lanes)
+        return vectors * (parts * blocks.depth / ports.fma_per_cycle + blocks.n_k * UPDATE_CYCLES)
     rm, rn, tile_lanes = tile.sizes
-    vectors = -(-blocks.bn // tile_lanes)
-    one = block_cycles(blocks.bm.lo, vectors, blocks.bk.lo, (rm, rn), ports)
+    vectors = parts * -(-blocks.bn // tile_lanes)
+    one = parts * block_cycles(blocks.bm.lo, vectors, blocks.bk.lo, (rm, parts * rn), ports)
     return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
 
 

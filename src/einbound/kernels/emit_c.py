@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from einbound.kernels import c_blocks, c_pack, c_prelude, c_small, c_tile
+from einbound.kernels import c_blocks, c_blocktile, c_pack, c_prelude, c_small, c_tile
 from einbound.kernels.member import Form
 from einbound.kernels.nest import Nest
 
@@ -74,9 +74,18 @@ def _small(nest: Nest) -> list[str]:
     ]
 
 
+def _blocktile(nest: Nest) -> list[str]:
+    member = nest.member
+    return [
+        c_prelude.offsets(),
+        c_blocks.job() + c_blocks.tables() + c_blocktile.blocktile(member) + c_blocks.entries(),
+    ]
+
+
 _BODIES: dict[Form, Callable[[Nest], list[str]]] = {
     Form.PACKED: _packed,
     Form.IN_PLACE: _in_place,
+    Form.BLOCKTILE: _blocktile,
     Form.SMALL: _small,
 }
 

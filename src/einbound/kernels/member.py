@@ -14,7 +14,7 @@ from einbound.kernels.groups import Groups
 from einbound.kernels.kinds import PipelineKind
 from einbound.kernels.layout import told
 from einbound.kernels.problem import MatmulProblem
-from einbound.kernels.register_tile import MicroKernel, lane_ladder, own_tile
+from einbound.kernels.register_tile import MicroKernel, own_tile
 from einbound.kernels.spec import KernelSpec
 from einbound.kernels.views import seen_by
 from einbound.machine.limits import HardwareLimits
@@ -71,7 +71,7 @@ class Member:
     @property
     def parts(self) -> int:
         """Real numbers in one number: 2 if complex."""
-        return self.dtype.n_bytes // self.dtype.real.n_bytes
+        return self.dtype.n_parts
 
     @property
     def columns(self) -> int:
@@ -113,8 +113,7 @@ def member_of(problem: MatmulProblem, spec: KernelSpec, limits: HardwareLimits) 
     _check_emitted(spec)
     vector_bytes = limits.simd_vector_bytes
     if spec.pipeline is PipelineKind.BLOCKTILE:
-        lanes = next(iter(lane_ladder(vector_bytes, dtype.real.n_bytes)), 1)
-        return Member(form=Form.BLOCKTILE, dtype=dtype, rm=1, rn=1, lanes=lanes)
+        return Member(form=Form.BLOCKTILE, dtype=dtype, rm=1, rn=1, lanes=1)
     rm, rn, lanes = _tile(seen, spec, vector_bytes, dtype)
     form = Form.PACKED if spec.packed else Form.IN_PLACE
     member = Member(form=form, dtype=dtype, rm=rm, rn=rn, lanes=lanes)
@@ -171,13 +170,12 @@ def _tile(
     """The register tile of the spec; the model's own where that is asked for."""
     if spec.tile is not None and not spec.tile.is_auto:
         return spec.tile.sizes
-    n_bytes = dtype.real.n_bytes
-    kernel = MicroKernel(vector_bytes, n_bytes, spec.bm or problem.m, spec.bn or problem.n)
+    n_bytes, rows, columns = dtype.real.n_bytes, spec.bm or problem.m, spec.bn or problem.n
+    kernel = MicroKernel(vector_bytes, n_bytes, rows, columns, dtype.n_parts)
     own = own_tile(kernel)
     if own is None:
         raise KernelError(
             f"vectors of {vector_bytes} bytes do not fit {kernel.n} columns of {dtype}; take a "
             "leaf of the blocktile pipeline, or the other operand first"
         )
-    rm, rn, lanes = own.sizes
-    return rm, rn if dtype.real is dtype else max(1, rn // 2), lanes
+    return own.sizes

@@ -61,8 +61,8 @@ class Nest:
 
     member: Member
     loops: tuple[Loop, ...]
-    packs: tuple[Pack, ...]
-    tiles: tuple[Tile, ...]
+    packs: tuple[Pack, ...] = ()
+    tiles: tuple[Tile, ...] = ()
 
     @property
     def row_kinds(self) -> tuple[int, ...]:
@@ -87,10 +87,12 @@ def nest_of(member: Member) -> Nest:
     if member.form is Form.SMALL:
         return _small(member)
     chunks = (Loop("batch", "1", True), Loop("n", "BN", True), Loop("m", "BM", True))
-    inner = (Loop("n", "COLUMNS"), Loop("m", "RM"))
+    around = (*chunks, Loop("k", "BK"), Loop("m", "BM"))
+    if member.form is Form.BLOCKTILE:
+        return Nest(member, (*around, Loop("k", "1"), Loop("m", "1"), Loop("n", "1")))
     return Nest(
         member,
-        (*chunks, Loop("k", "BK"), Loop("m", "BM"), *inner),
+        (*around, Loop("n", "COLUMNS"), Loop("m", "RM")),
         _packs(member),
         tuple(
             Tile(rows, vectors)

@@ -23,15 +23,17 @@ class MicroKernel:
 
     Attributes:
         vector_bytes: Bytes of one vector register.
-        element_bytes: Bytes of one number in it.
+        element_bytes: Bytes of one real number in it.
         m: Rows of the block.
         n: Columns of the block.
+        parts: Vectors that hold one row of numbers: of complex ones, 2.
     """
 
     vector_bytes: int
     element_bytes: int
     m: int
     n: int
+    parts: int = 1
 
     @property
     def ladder(self) -> tuple[int, ...]:
@@ -47,7 +49,8 @@ class MicroKernel:
     @property
     def most_columns(self) -> int:
         """Vectors per row that the model's own tile may have; 16 registers hold 4 x 3."""
-        return 3 if self.vector_bytes == _NARROWEST_BYTES else 6
+        most = 3 if self.vector_bytes == _NARROWEST_BYTES else 6
+        return max(1, most // self.parts)
 
     @property
     def budget(self) -> int:

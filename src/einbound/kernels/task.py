@@ -210,12 +210,15 @@ def _rooms(blocks: Blocks, member: Member) -> tuple[dict[str, int], int]:
         for size, unit in ((blocks.bm, member.rm), (blocks.bn, member.columns))
     )
     padded = (rows, columns)
+    tile = member.rm * member.columns
     if member.form is Form.IN_PLACE:
         rows, columns = 0, member.columns
+    if member.form is Form.BLOCKTILE:
+        tile = rows * columns
     sizes = {
         "ROOM_A": rows * blocks.bk * element,
         "ROOM_B": columns * blocks.bk * element,
-        "ROOM_TILE": member.rm * member.columns * element,
+        "ROOM_TILE": tile * element,
         "ROOM_ROWS": TABLES * padded[0] * 8,
         "ROOM_COLUMNS": TABLES * padded[1] * 8,
         "ROOM_DEPTH": TABLES * blocks.bk * 8,

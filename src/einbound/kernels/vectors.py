@@ -33,7 +33,7 @@ def has_vectors(site: Site) -> Witness | None:
 
 def has_lanes(site: Site) -> Witness | None:
     """A vector must hold two numbers at least of the format that is computed in."""
-    lanes = site.limits.simd_vector_bytes // site.compute.n_bytes
+    lanes = site.limits.simd_vector_bytes // site.compute.real.n_bytes
     if lanes >= _LEAST_LANES:
         return None
     rule = "a vector must hold two numbers"
@@ -48,7 +48,8 @@ def computes_alike(site: Site) -> Witness | None:
     formats = {numerics.compute(each, native_half=native) for each in stored}
     formats.add(numerics.accumulate(problem.out_dtype, native_half=native))
     vectors = {Precision.FLOAT32, Precision.FLOAT64, *([Precision.FLOAT16] if native else [])}
-    if len(formats) == 1 and formats <= vectors:
+    # Parts of complex numbers are computed in vectors of their own.
+    if len(formats) == 1 and {each.real for each in formats} <= vectors:
         return None
     rule = "operands, result and sums must be computed in one format that vectors compute in"
     return Witness.of(rule, formats=", ".join(sorted(formats)))
@@ -56,7 +57,7 @@ def computes_alike(site: Site) -> Witness | None:
 
 def fills_lanes(site: Site, name: str, columns: int) -> Witness | None:
     """Columns must fill one vector at least."""
-    ladder = lane_ladder(site.limits.simd_vector_bytes, site.compute.n_bytes)
+    ladder = lane_ladder(site.limits.simd_vector_bytes, site.compute.real.n_bytes)
     if ladder and columns >= ladder[-1]:
         return None
     return Witness(f"{name} must fill one vector", ((name, columns),), min(ladder, default=None))
@@ -67,9 +68,10 @@ def tiled(site: Site, spec: KernelSpec) -> Verdict:
     problem = site.problem
     kernel = MicroKernel(
         vector_bytes=site.limits.simd_vector_bytes,
-        element_bytes=site.compute.n_bytes,
+        element_bytes=site.compute.real.n_bytes,
         m=spec.bm or problem.m,
         n=spec.bn or problem.n,
+        parts=site.compute.n_parts,
     )
     tiles = _tiles(site, kernel)
     if not tiles:
@@ -105,7 +107,8 @@ def _in_registers(site: Site, spec: KernelSpec) -> Verdict:
     assert spec.tile is not None, "the tile is decided"
     rm, rn, _ = spec.tile.sizes
     # Results, a row of B and one number of A in all lanes are alive at once.
-    needed, cap = rm * rn + rn + 1, site.limits.vector_registers
+    parts, cap = site.compute.n_parts, site.limits.vector_registers
+    needed = parts * (rm * rn + rn) + 1
     judged = leaf(site, spec)
     spills = cap is not None and needed > cap and site.menu.predict_spills
     if not spills or not isinstance(judged, Child):

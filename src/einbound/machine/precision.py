@@ -63,6 +63,11 @@ class Precision(StrEnum):
         return _N_BYTES[self]
 
     @property
+    def n_parts(self) -> int:
+        """Real numbers in one number: 2 of a complex format."""
+        return 2 if self in _REAL else 1
+
+    @property
     def real(self) -> Precision:
         """The format of one part of a complex number; a real format itself."""
         return _REAL.get(self, self)
