@@ -143,6 +143,7 @@ class Chains:
             chain.grown.clear()
             chain.places.clear()
         self._slices.clear()
+        self._over.clear()
         self.n_chains = 0
         del self.root
 

@@ -414,6 +414,7 @@ class Search:
             with self._share(self.effort.most // _LOWEST_SHARE):
                 alone = Search(replace(problem, order=order), self.effort, self.n_deep)
                 known = alone._lower(known, alone.run(None, None))
+            alone.problem.forget()
         return known
 
     def _lower(self, known: ExactFound | None, labels: list[Label]) -> ExactFound | None:

@@ -250,19 +250,20 @@ class Structures:
         """
         widths = (max(self.request.network.extents, default=1),) if only_finest else self.widths
         cuts = self.request.rules.grid.options(widths or (1,))
-        toll = self._toll(by_time=False)
-        problem = self._problem(cuts, room.with_result, toll, most_bytes)
-        drafts, n_states = apart(partial(self._exhausted, problem, room.n_bytes, n_states))
-        self.n_states += n_states
+        work = partial(self._exhausted, cuts, room, n_states, most_bytes)
+        drafts, n_explored = apart(work)
+        self.n_states += n_explored
         return drafts
 
-    def _exhausted(self, problem: Problem, n_bytes: int, n_states: int) -> tuple[Drafts, int]:
-        """The structures of a problem, and how many states were explored for them."""
+    def _exhausted(
+        self, cuts: tuple[Cut, ...], room: Room, n_states: int, most_bytes: int
+    ) -> tuple[Drafts, int]:
+        """The structures with these loops, and how many states were explored for them."""
+        toll, depth = self._toll(by_time=False), self.request.effort.depth
+        problem = self._problem(cuts, room.with_result, toll, most_bytes)
         found: list[Tree] = []
         counts = 0, 0
-        for made in exact_plans(
-            problem, n_bytes, n_deep=self.request.effort.depth, effort=n_states
-        ):
+        for made in exact_plans(problem, room.n_bytes, n_deep=depth, effort=n_states):
             bound, exhausted, states = made.bound_macs, made.exhausted, made.states
             if isinstance(made, ExactFound):
                 found.insert(0, self._as_given(made.tree))
