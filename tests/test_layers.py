@@ -13,7 +13,7 @@ SRC = Path(__file__).parents[1] / "src" / PACKAGE
 
 # Lowest first. Units of one set may not import each other.
 LAYERS = [
-    {"errors"},
+    {"errors", "version"},
     {"expr", "space"},
     {"step", "machine"},
     {"plan"},

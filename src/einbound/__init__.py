@@ -31,6 +31,7 @@ from einbound.plan.effort import Effort, Proof
 from einbound.plan.policy import BatchPolicy, BatchScheduler
 from einbound.plan.rules import Objective
 from einbound.plan.tree import Combine, Loop, Role
+from einbound.version import __version__
 
 if TYPE_CHECKING:
     from einbound import kernels, space
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from einbound.api.optimizer import Optimizer
     from einbound.api.program import Program
     from einbound.api.staircase import BudgetPoint
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BackendError",

@@ -48,6 +48,19 @@ def count(n: int) -> str:
     return f"{lead // 1000}.{lead % 1000:03d}e{power}"
 
 
+def duration(seconds: float) -> str:
+    """A time in the largest unit that leaves at least 1, three digits of it.
+
+    Example:
+        >>> duration(0.00123), duration(2e-7)
+        ('1.23 ms', '0.2 us')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
 def columns(rows: Iterable[Sequence[str]], align: str) -> list[str]:
     """Rows as lines with aligned columns; `align` has "<" or ">" for each column."""
     rows = list(rows)

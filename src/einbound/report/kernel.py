@@ -13,7 +13,7 @@ from einbound.kernels.menu import Menu
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
 from einbound.machine.limits import HardwareLimits
-from einbound.report.figures import columns, count, exact_bytes
+from einbound.report.figures import columns, count, duration, exact_bytes
 from einbound.space.search import SearchResult, search
 from einbound.space.trace import verify_trace
 from einbound.space.traversal import (
@@ -117,7 +117,7 @@ class KernelChoice:
             return ["none: no kernel that is proposed has a price by the model"]
         priced = cost(found.best, self.problem, self.limits)
         assert priced is not None, "what was picked has a price"
-        return [*_steps(found.path), f"predicted {_seconds(priced.seconds)}", *_parts(priced)]
+        return [*_steps(found.path), f"predicted {duration(priced.seconds)}", *_parts(priced)]
 
     def _others(self) -> list[str]:
         """The next best kernels, and the best of each pipeline that was not picked."""
@@ -176,7 +176,7 @@ def _parts(priced: Cost) -> Iterator[str]:
     parts.append(("overhead", priced.overhead_seconds, "launches, dispatches and waits"))
     longest = max(parts, key=lambda each: each[1])
     rows = [
-        (name, _seconds(seconds), _decides(told) if name == longest[0] else told)
+        (name, duration(seconds), _decides(told) if name == longest[0] else told)
         for name, seconds, told in parts
     ]
     yield from columns(rows, "<><")
@@ -207,13 +207,6 @@ def _grouped(judged: Sequence[Judgment]) -> list[str]:
 
 def _numbers(witness: Witness) -> str:
     return str(witness)[len(witness.rule) :].strip(" ()")
-
-
-def _seconds(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} us"
 
 
 def explain_all(choices: Iterable[tuple[str, KernelChoice | str]]) -> str:

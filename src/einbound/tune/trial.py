@@ -49,10 +49,12 @@ class Trial:
     Attributes:
         passed: It ended in time, with the right result and nothing else written.
         reason: Why not; "" if it did.
+        code: The exit status of that process, negative for a signal; None: it ran out of time.
     """
 
     passed: bool
     reason: str = ""
+    code: int | None = 0
 
 
 def trial(
@@ -89,7 +91,7 @@ def trial(
         reason = done.output.strip()
         return Trial(not reason, reason)
     said = done.errors.strip().splitlines()
-    return Trial(False, f"{done.fate}{f': {said[-1]}' if said else ''}")
+    return Trial(False, f"{done.fate}{f': {said[-1]}' if said else ''}", done.code)
 
 
 @dataclass(frozen=True, slots=True)
