@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from einbound.step.blocked import Core, Way
-from einbound.step.pricing import ACCUMULATE_BYTES
+from einbound.step.pricing import ACCUMULATE_BYTES, DEFAULT_BUFFER_BYTES, LONG_SUM_TERMS
 from einbound.step.view import View
 from einbound.step.way import DEFAULT_BUFFER_BYTES, pair_way, sum_way
 from strided import view
@@ -115,6 +115,14 @@ def test_an_addition_goes_through_a_block_of_constant_size() -> None:
     assert not way.always
     small = way_of("Pac,Pbd->acbd", accumulate=True, sizes=dict.fromkeys(LADDER, 4))
     assert small.workspace_bytes == 4**4 * 8
+
+
+def test_an_addition_of_long_sums_goes_through_blocks_as_large_as_any_buffer() -> None:
+    sizes = {"i": 144, "k": LONG_SUM_TERMS, "j": 5184}
+    way = way_of("ik,kj->ij", accumulate=True, sizes=sizes)
+    assert ACCUMULATE_BYTES < way.workspace_bytes <= DEFAULT_BUFFER_BYTES
+    shorter = way_of("ik,kj->ij", accumulate=True, sizes=sizes | {"k": LONG_SUM_TERMS - 1})
+    assert shorter.workspace_bytes <= ACCUMULATE_BYTES
 
 
 def test_blocks_of_an_addition_take_batch_items_before_they_cut_matrices() -> None:

@@ -14,6 +14,7 @@ from einbound.api.paces import accessed, production_seconds
 from einbound.expr.index import Index, Operand
 from einbound.expr.network import Network
 from einbound.forest.blocks import ForestPlan
+from einbound.forest.drafts import Draft, Half
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.forest.layouts import arranged
 from einbound.forest.planner import Planned, plan_forest
@@ -21,7 +22,7 @@ from einbound.forest.tools import Grown, Tools
 from einbound.plan.effort import Effort
 from einbound.plan.gate import settled
 from einbound.plan.grid import Grid
-from einbound.plan.ledger import Metered
+from einbound.plan.ledger import Metered, over_bytes
 from einbound.plan.order import N_EXACT, greedy_orders, optimal_orders
 from einbound.plan.policy import BatchPolicy, BatchScheduler
 from einbound.plan.price import Limit
@@ -30,7 +31,7 @@ from einbound.plan.search import search
 from einbound.plan.tree import Tree
 from einbound.run.executable import Job, compile_tree
 from einbound.run.forest import ForestExecutable, compile_forest
-from einbound.step.pricing import DEFAULT_BUFFER_BYTES
+from einbound.step.pricing import DEFAULT_BUFFER_BYTES, MOST_BUFFER_BYTES
 from einbound.step.view import View
 
 #: Bounds of buffers to choose from; the last is the least that is tried anywhere.
@@ -44,6 +45,10 @@ N_TREES_KEPT = 4096
 EFFORT = Effort(states=2000)
 #: Of trees that are only compared, sketches of trees, harder still.
 ROUGH = Effort(states=200)
+#: Predicted seconds from which buffers beyond the usual ones are tried, and the part of these that
+#: each doubling must save; buffers are a small part of what a forest holds.
+_STRETCHED_FROM_SECONDS = 2e-2
+_STRETCHED_GAIN = 0.005
 #: Leading bits in which rooms of trees differ.
 _N_ROOM_BITS = 4
 
@@ -301,10 +306,33 @@ def ready_forest(
     chosen = scheduler or BatchScheduler(policy.scheduler if policy else BatchScheduler.ORDERED)
     forest = arranged(forest, shop.seconds, iterations=iterations)
     planned = plan_forest(forest, limit, shop.tools(), scheduler=chosen, iterations=iterations)
-    draft = planned.draft
+    draft = _stretched(planned.draft, shop, limit)
+    planned = replace(planned, draft=draft)
     prelude = (
         None
         if draft.prelude is None
         else shop.executable(draft.prelude.plan, draft.prelude.buffer_bytes)
     )
     return Ready(planned, prelude, shop.executable(draft.main.plan, draft.main.buffer_bytes), limit)
+
+
+def _stretched(draft: Draft, shop: Workshop, limit: Limit) -> Draft:
+    """The same with larger buffers than the usual ones, as long as they pay."""
+    prelude = None if draft.prelude is None else _with_room(draft.prelude, shop, limit)
+    main = _with_room(draft.main, shop, limit.less(draft.kept_bytes))
+    return replace(draft, prelude=prelude, main=main)
+
+
+def _with_room(half: Half, shop: Workshop, limit: Limit) -> Half:
+    if half.over_bytes > 0 or half.buffer_bytes < DEFAULT_BUFFER_BYTES:
+        return half
+    while half.metered.seconds >= _STRETCHED_FROM_SECONDS:
+        size = 2 * half.buffer_bytes
+        if size > MOST_BUFFER_BYTES:
+            break
+        metered = shop.meter(half.plan, size)
+        pays = metered.seconds <= half.metered.seconds * (1 - _STRETCHED_GAIN)
+        if not pays or over_bytes(metered, limit) > 0:
+            break
+        half = replace(half, buffer_bytes=size, metered=metered)
+    return half

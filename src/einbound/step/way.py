@@ -261,7 +261,8 @@ class _Task:
         product = total = None
         if adds or always:
             order = product_order(pair, form)
-            room = min(self.room, pricing.ACCUMULATE_BYTES)
+            is_long = widths.size(form.sums) >= pricing.LONG_SUM_TERMS
+            room = self.room if is_long else min(self.room, pricing.ACCUMULATE_BYTES)
             widths.fit(order, room // (2 if has_total else 1) // size)
             product = widths.buffer(C, order)
             total = product if has_total else None
