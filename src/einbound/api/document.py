@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from einbound.api.engines import NUMPY, Engine, engine_of
 from einbound.api.limits import Limits
 from einbound.api.operands import Layout
 from einbound.api.planning import Made
@@ -42,6 +43,7 @@ class Loaded:
     buffer_bytes: int
     promised: dict[str, int]
     proof: Proof
+    profile: str = ""
 
 
 def write_document(made: Made) -> str:
@@ -62,6 +64,7 @@ def write_document(made: Made) -> str:
             ],
             "levels": tree.levels,
             "buffer_bytes": made.executable.buffer_bytes,
+            **_engine_data(made.setting.engine),
             "rules": None if made.setting.rules is None else rules_data(made.setting.rules),
             "proof": asdict(made.proof),
             "promised": _promised(made),
@@ -107,11 +110,15 @@ def compare(loaded: Loaded, made: Made) -> None:
     Raises:
         PlanError: A number differs, or a limit is not kept; the message names both numbers.
     """
+    engine = made.setting.engine
+    why = ""
+    if loaded.profile != engine.profile:
+        why = f" (its kernels are for processor {loaded.profile!r}, this is {engine.profile!r})"
     for name, found in _promised(made).items():
         said = loaded.promised.get(name)
         if said != found:
             raise PlanError(
-                f"the document promises {name} = {said}, its tree has {found} here; plan again"
+                f"the document promises {name} = {said}, its tree has {found} here{why}; plan again"
             )
     if made.proof.exhausted and made.weighed.macs < made.proof.bound_macs:
         raise PlanError(
@@ -154,6 +161,21 @@ def _expression_data(expression: Expression) -> dict[str, Any]:
         "inputs": [[_label(x) for x in _labels(term)] for term in expression.terms],
         "output": [_label(x) for x in _labels(expression.output)],
     }
+
+
+def _engine_data(engine: Engine) -> dict[str, Any]:
+    if engine is NUMPY:
+        return {}
+    told = {"name": str(engine.backend), "threads": engine.n_threads, "profile": engine.profile}
+    return {"backend": told}
+
+
+def _engine(data: dict[str, Any]) -> Engine:
+    """The engine that a document names, with this machine's compiler and processor."""
+    if "backend" not in data:
+        return NUMPY
+    told = data["backend"]
+    return engine_of(told["name"], whole(told["threads"], "threads"))
 
 
 def _loop_data(cut: Cut, step: int) -> dict[str, Any]:
@@ -209,6 +231,7 @@ def _loaded(data: dict[str, Any]) -> Loaded:
         out=None
         if data["out"] is None
         else Out(_layout(data["out"]), bool(data["out"]["overlaps"])),
+        engine=_engine(data),
     )
     network = setting.network()
     setting = replace(setting, rules=rules_from(data["rules"], network))
@@ -226,7 +249,9 @@ def _loaded(data: dict[str, Any]) -> Loaded:
     tree = Tree(network, plain.steps, tuple(opens), levels).check()
     promised = {str(name): whole(n, str(name)) for name, n in data["promised"].items()}
     proof = proof_from(data["proof"])
-    return Loaded(setting, tree, whole(data["buffer_bytes"], "buffer_bytes"), promised, proof)
+    buffer_bytes = whole(data["buffer_bytes"], "buffer_bytes")
+    profile = str(data.get("backend", {}).get("profile", ""))
+    return Loaded(setting, tree, buffer_bytes, promised, proof, profile)
 
 
 def _cut(loop: dict[str, Any]) -> Cut:

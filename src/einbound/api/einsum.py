@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from einbound.api.engines import NUMPY, engine_of
 from einbound.api.instant import Instant
-from einbound.api.limits import Limits
+from einbound.api.limits import limits_of
 from einbound.api.operands import as_operand
 from einbound.api.optimize import chosen_effort, chosen_path
-from einbound.api.plan import Array, Plan, ProgressLike, check_backend
+from einbound.api.options import NO_OPTIONS, current_options
+from einbound.api.plan import Array, Plan, ProgressLike
 from einbound.api.planning import N_PLANS_KEPT, planned, warn_of
 from einbound.api.rules import rules_of
 from einbound.api.setting import Setting, out_of, setting_of
@@ -49,7 +51,7 @@ def einsum(
         memory_limit: Bound of everything alive at once, operands and result included: bytes,
             "512MiB", "1.5GB", or "80%" of what is available now.
         workspace_limit: Bound of what is neither operand nor result.
-        backend: "numpy" or None.
+        backend: "numpy", "native", "auto" or None, as for `einbound.plan`.
         optimize: As for `einbound.plan`.
         dtype: Dtype to compute in.
         order: Memory order of a new result.
@@ -66,6 +68,7 @@ def einsum(
         ExpressionError: Text, labels or shapes are wrong.
         DTypeError: A dtype cannot be contracted or cast.
         BudgetError: No plan within the limit was found; nothing was allocated.
+        BackendError: The backend is not known, or "native" lacks a compiler.
 
     Law: equal to numpy.einsum in value, dtype and shape (docs/semantics.md lists the policies).
 
@@ -78,17 +81,18 @@ def einsum(
     options = (optimize, dtype, order, casting, objective)
     is_plain = type(optimize) is type(objective) is str and options == _DEFAULTS
     is_plain = is_plain and memory_limit is None and workspace_limit is None
-    is_plain = is_plain and policy is None and tiles is None
-    if is_plain and out is None and progress is None and backend is None:
+    is_plain = is_plain and policy is None and tiles is None and backend is None
+    is_plain = is_plain and current_options() is NO_OPTIONS
+    if is_plain and out is None and progress is None:
         known = _known_product(args)
         if known is not None:
             return known
-    check_backend(backend)
+    engine = engine_of(backend)
     check_order(order)
     check_casting(casting)
     expression, operands = split_arguments(args)
     arrays = tuple([a if type(a) is np.ndarray else as_operand(a) for a in operands])
-    limits = Limits.parse(memory_limit, workspace_limit)
+    limits = limits_of(memory_limit, workspace_limit)
     setting = setting_of(expression, arrays, limits, dtype=dtype, order=order, casting=casting)
     path, effort = chosen_path(optimize, setting.network), chosen_effort(optimize)
     given, rules = None if out is None else out_of(out, arrays), None
@@ -96,6 +100,8 @@ def einsum(
         rules = rules_of(setting, objective=objective, policy=policy, tiles=tiles)
     if any(each is not None for each in (path, effort, rules, given)):
         setting = replace(setting, path=path, out=given, rules=rules, effort=effort)
+    if engine is not NUMPY:
+        setting = replace(setting, engine=engine)
     made = _plan_of(setting)
     if not made.fits:
         warn_of(planned(setting), stacklevel=3)

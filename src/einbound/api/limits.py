@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from einbound.api.options import current_options
 from einbound.backends.sizes import Peak
 from einbound.errors import BudgetError
 from einbound.machine.memory import parse_bytes
@@ -43,6 +44,11 @@ class Limits:
         """What the limits leave beside the operands."""
         left = None if self.memory_bytes is None else self.memory_bytes - operand_bytes
         return Budget(left, self.workspace_bytes)
+
+
+def limits_of(memory: int | str | None, workspace: int | str | None) -> Limits:
+    """The limits of a call; where it gives none of memory, that of the options that hold here."""
+    return Limits.parse(current_options().memory_limit if memory is None else memory, workspace)
 
 
 NO_LIMITS = Limits()

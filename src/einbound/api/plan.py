@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from einbound.api.document import compare, read_document, write_document
+from einbound.api.engines import NUMPY, engine_of
 from einbound.api.handwritten import build_tree
 from einbound.api.instant import instant_of
-from einbound.api.limits import Limits
+from einbound.api.limits import limits_of
 from einbound.api.operands import Layout, Operand, as_operand, see_operand, union_bytes
 from einbound.api.optimize import chosen_effort, chosen_path
 from einbound.api.planning import Made, compiled, planned, refused, warn_of
@@ -22,7 +23,7 @@ from einbound.api.rules import rules_of
 from einbound.api.setting import Setting, check_out, out_of, setting_of
 from einbound.api.tiles import parsed_tiles
 from einbound.backends.sizes import Metered
-from einbound.errors import BackendError, ExpressionError, PlanError
+from einbound.errors import ExpressionError, PlanError
 from einbound.expr.expression import split_arguments
 from einbound.expr.number import whole
 from einbound.plan.effort import Origin, Proof
@@ -148,7 +149,10 @@ class Plan:
             # Clocks are functions, which seldom can be pickled.
             timeless = replace(setting.effort, deadline_seconds=None, clock=None)
             setting = replace(setting, effort=timeless)
-        return _compiled_again, (setting, ready.tree, ready.buffer_bytes, self._made.proof)
+        # Whoever reads the pickle has compilers and processors of its own.
+        engine, setting = setting.engine, replace(setting, engine=NUMPY)
+        asked = str(engine.backend), engine.n_threads
+        return _compiled_again, (setting, ready.tree, ready.buffer_bytes, self._made.proof, asked)
 
     def __copy__(self) -> Plan:
         return self
@@ -197,6 +201,7 @@ class Plan:
         workspace_limit: int | str | None = None,
         buffer_bytes: int = DEFAULT_BUFFER_BYTES,
         dtype: DTypeLike | Sequence[DTypeLike] | None = None,
+        backend: str | None = None,
     ) -> Plan:
         """The plan that the caller wrote down, checked and metered.
 
@@ -213,6 +218,7 @@ class Plan:
             workspace_limit: Bound of `workspace_bytes`.
             buffer_bytes: Bound of each accumulation or packing buffer.
             dtype: For operands given as shapes: one dtype, or one for each.
+            backend: "numpy", "native", "auto" or None, as for `einbound.plan`.
 
         Raises:
             PlanError: The path, a loop or a level is illegal, or the policy does not admit a loop.
@@ -227,8 +233,9 @@ class Plan:
             2048
         """
         expression, operands = split_arguments(args)
-        limits = Limits.parse(memory_limit, workspace_limit)
+        limits = limits_of(memory_limit, workspace_limit)
         setting = setting_of(expression, operands, limits, dtype=dtype)
+        setting = replace(setting, engine=engine_of(backend))
         network = setting.network()
         setting = replace(setting, rules=rules_of(setting, policy=policy, tiles=tiles))
         edges = parsed_tiles(tiles, network)
@@ -350,7 +357,9 @@ def plan(
         memory_limit: Bound of everything alive at once, operands and result included: bytes,
             "512MiB", "1.5GB", or "80%" of what is available now.
         workspace_limit: Bound of what is neither operand nor result.
-        backend: "numpy" or None.
+        backend: "numpy"; "native" for compiled kernels wherever there is one; "auto" for the faster
+            of both in each step, as predicted; None for the default, "numpy" unless
+            `einbound.options` says otherwise.
         optimize: "auto", "greedy", "optimal", True or False (all: einbound's own choice), an
             opt_einsum path, a cotengra tree, a function (inputs, output, sizes, limit) -> path, or
             an `einbound.Effort`, which says how hard the planner tries.
@@ -376,6 +385,7 @@ def plan(
         ExpressionError: Text, labels or shapes are wrong.
         PolicyError: The policy says something that makes no sense.
         BudgetError: No plan within the limit was found, after a search for the least peak.
+        BackendError: The backend is not known, or "native" lacks a compiler.
 
     Example:
         >>> import einbound as eb
@@ -383,12 +393,13 @@ def plan(
         >>> p.fits, p.workspace_bytes <= 10_000
         (True, True)
     """
-    check_backend(backend)
+    engine = engine_of(backend)
     expression, operands = split_arguments(args)
-    limits = Limits.parse(memory_limit, workspace_limit)
+    limits = limits_of(memory_limit, workspace_limit)
     setting = setting_of(
         expression, operands, limits, dtype=dtype, same=same, order=order, casting=casting
     )
+    setting = replace(setting, engine=engine)
     rules = rules_of(
         setting,
         objective=objective,
@@ -403,19 +414,12 @@ def plan(
     return Plan(made)
 
 
-def _compiled_again(setting: Setting, tree: Tree, buffer_bytes: int, proof: Proof) -> Plan:
+def _compiled_again(
+    setting: Setting, tree: Tree, buffer_bytes: int, proof: Proof, asked: tuple[str, int]
+) -> Plan:
     """The plan that a pickle holds; schedules and kernels are made afresh."""
+    setting = replace(setting, engine=engine_of(*asked))
     return Plan(compiled(setting, tree, buffer_bytes, proof))
-
-
-def check_backend(backend: str | None) -> None:
-    """Refuse a backend that is not there.
-
-    Raises:
-        BackendError: It is not known.
-    """
-    if backend not in (None, "numpy", "auto"):
-        raise BackendError(f"backend {backend!r} is not known; expected 'numpy' or None")
 
 
 def _scalar(result: Array) -> Any:

@@ -175,6 +175,7 @@ def _made(setting: Setting, executable: Executable, proof: Proof) -> Made:
     """Every plan that can run comes from here, so that no loop slips past its rules."""
     if setting.rules is not None:
         check_loops(executable.tree, setting.rules)
+    executable = setting.engine.with_kernels(executable, _room(setting, executable.metered))
     return Made(setting, executable, _fits(setting, executable.metered), proof)
 
 
@@ -241,6 +242,18 @@ def _kept(made: Made, proven: Budget = NO_BUDGET) -> Made:
                 stacklevel=4,
             )
     return made
+
+
+def _room(setting: Setting, metered: Metered) -> Budget:
+    """Bytes beside the operands that kernels may take, if a plan keeps to them without."""
+    budget = setting.limits.budget(setting.operand_bytes)
+    threshold = None if setting.rules is None else setting.rules.threshold_bytes
+    if threshold is None:
+        return budget
+    # What is not kept anyway is not made worse.
+    bounds = [max(threshold - setting.operand_bytes, metered.space_bytes)]
+    bounds += [] if budget.peak_bytes is None else [budget.peak_bytes]
+    return Budget(min(bounds), budget.workspace_bytes)
 
 
 def _fits(setting: Setting, metered: Metered) -> bool:

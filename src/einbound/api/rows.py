@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from einbound.api.engines import NUMPY, Engine
 from einbound.api.limits import describe_cell, describe_workspace
 from einbound.api.planning import FALLBACKS, Made, compiled
 from einbound.backends.sizes import StepCount
@@ -48,7 +49,19 @@ def report_of(made: Made) -> PlanReport:
         weight=_weight(made),
         proof=made.proof,
         sources=_sources(ready),
+        backend=_backend(setting.engine),
     )
+
+
+def _backend(engine: Engine) -> str:
+    """What multiplies, in words."""
+    if engine is NUMPY:
+        return ""
+    if engine.ways is None:
+        return f"{engine.backend}: NumPy alone, since {engine.why}"
+    threads = f"{engine.n_threads} thread{'s' if engine.n_threads > 1 else ''}"
+    version = engine.ways.toolchain.compiler.version
+    return f"{engine.backend}: kernels by {version}, {threads}, processor {engine.profile}"
 
 
 def _policy(made: Made) -> PolicyReport | None:
@@ -121,11 +134,14 @@ def _step_row(ready: Executable, step: int, count: StepCount) -> StepRow:
         runs=count.calls,
         workspace_bytes=count.workspace_bytes,
         result_bytes=_stored_bytes(ready.tree, step, way.pair.work.itemsize),
+        why=way.why,
     )
 
 
 def _way_name(way: Way) -> str:
     """What is called, and what happens to its operands and its product."""
+    if way.native is not None:
+        return str(way.native)
     name = f"pack, {way.core.value}" if way.packs else way.core.value
     if way.product is None:
         return name

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from einbound.api.engines import NUMPY, Engine
 from einbound.api.limits import NO_LIMITS, Limits
 from einbound.api.operands import Array, Layout, Operand, as_operand, union_bytes
 from einbound.errors import DTypeError, ExpressionError
@@ -58,6 +59,7 @@ class Setting:
         out: The caller's result array, if any.
         rules: What a policy, tiles and an objective ask for besides; None: nothing.
         effort: How hard the planner tries; None: the default.
+        engine: What its products run on.
     """
 
     expression: Expression
@@ -71,6 +73,7 @@ class Setting:
     out: Out | None = None
     rules: Rules | None = None
     effort: Effort | None = None
+    engine: Engine = NUMPY
 
     def network(self) -> Network:
         """The network of the operands' shapes."""

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -133,7 +134,7 @@ def _in_threads(library: Library, words: list[Array], task: Task, n_workers: int
         shared_pool().run(
             [
                 partial(start, *given, space + worker * _rounded(each), first, stop)
-                for worker, (first, stop) in enumerate(zip(cuts, cuts[1:], strict=False))
+                for worker, (first, stop) in enumerate(pairwise(cuts))
             ]
         )
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import lru_cache
 
 import numpy as np
 
-from einbound.backends.native import NativeStep
-from einbound.errors import KernelError
+from einbound.backends.backend import Backend
+from einbound.backends.native import NativeStep, built
+from einbound.backends.sizes import Metered
+from einbound.errors import BuildError, KernelError
 from einbound.kernels.pick import Choose, Pick, pick, untuned
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.task import LINE_BYTES
 from einbound.machine.limits import HardwareLimits
+from einbound.plan.price import Limit
 from einbound.step.blocked import Core, Way
 from einbound.step.form import Form
 from einbound.step.pair import A, B, C, Group, Pair
@@ -29,14 +31,6 @@ SLOWDOWN = 1.6
 #: A step is shared by threads only if each has so many seconds to do: handing work to them takes
 #: 60 to 80 microseconds.
 SHARED_FROM_SECONDS = 1e-3
-
-
-class Backend(Enum):
-    """What multiplies: NumPy, compiled kernels wherever there is one, or the faster by step."""
-
-    NUMPY = "numpy"
-    NATIVE = "native"
-    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +73,29 @@ class NativeWays:
         return pick(problem, replace(self.limits, n_cores=1), self.choose)
 
 
+def ways_by_step(ways: NativeWays, metered: Metered, allowed: Limit) -> dict[int, NativeWays]:
+    """What chooses for each step of a plan, each with the room that NumPy's ways leave it.
+
+    Args:
+        ways: What chooses where there is any room.
+        metered: What a run takes with NumPy's ways.
+        allowed: Bytes that may be alive beside the operands.
+
+    Law: with these ways a run takes no more than is allowed, if it did not before
+    (tests/test_native_plans.py).
+    """
+    found = {}
+    for step, count in metered.steps.items():
+        beside_workspace, beside_space = count.beside_bytes
+        rooms = [ways.room_bytes]
+        if allowed.workspace_bytes is not None:
+            rooms.append(allowed.workspace_bytes - beside_workspace)
+        if allowed.peak_bytes is not None:
+            rooms.append(allowed.peak_bytes - beside_space)
+        found[step] = replace(ways, room_bytes=max(min(rooms), 0))
+    return found
+
+
 @lru_cache(maxsize=4096)
 def _chosen(ways: NativeWays, plain: Way) -> Way:
     picked = ways.picked(plain.pair)
@@ -90,6 +107,12 @@ def _chosen(ways: NativeWays, plain: Way) -> Way:
     if ways.backend is Backend.AUTO and way.seconds >= plain.seconds:
         told = f"{plain.core.value} is predicted to take {_seconds(plain.seconds)}"
         return replace(plain, why=f"{told}, {picked} {_seconds(way.seconds)}")
+    try:
+        built(ways.toolchain, picked.member)
+    except BuildError as error:
+        if ways.backend is Backend.NATIVE:
+            raise
+        return replace(plain, why=str(error))
     return way
 
 

@@ -60,8 +60,8 @@ def compile_way(way: Way, factor: float | complex = 1) -> Kernel:
     if way.core is Core.FILL:
         return _fill
     if way.native is not None:
-        kernel: Kernel = way.native.kernel(factor)
-        return kernel
+        native: Kernel = way.native.kernel(factor)
+        return native
     if factor != 1:
         return _staged(way, factor)
     if not way.blocks and not way.buffers:

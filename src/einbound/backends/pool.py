@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TypeAlias
@@ -42,32 +43,51 @@ class Pool:
         done: SimpleQueue[BaseException | None] = SimpleQueue()
         for part in others:
             self._queue.put((part, done))
-        failed: BaseException | None = None
+        failures: list[BaseException] = []
         try:
             first()
-        except BaseException as error:  # raised below, once nothing runs any more
-            failed = error
-        n_running = len(others)
-        while n_running:
-            try:
-                failed = done.get() or failed
-                n_running -= 1
-            except KeyboardInterrupt as error:
-                failed = error
-        if failed is not None:
-            raise failed
+        finally:
+            # Memory that a part works on is the caller's to free, also after an error.
+            failures = _ended(done, len(others))
+        if failures:
+            raise failures[0]
 
     def _work(self) -> None:
         while True:
             part, done = self._queue.get()
-            try:
+            with _Outcome(done):
                 part()
-            except BaseException as error:
-                done.put(error)
-            else:
-                done.put(None)
             # What was run holds arrays, which must not live until the next part comes.
             del part, done
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A scope that hands its error, or None, to whoever waits for its end."""
+
+    done: SimpleQueue[BaseException | None]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        self.done.put(error)
+        return True
+
+
+def _ended(done: SimpleQueue[BaseException | None], n_parts: int) -> list[BaseException]:
+    """The errors of so many parts, all of which have ended; an interrupt is one more."""
+    failures: list[BaseException] = []
+    while n_parts:
+        try:
+            failure = done.get()
+        except KeyboardInterrupt as interrupt:
+            failures.append(interrupt)
+            continue
+        n_parts -= 1
+        if failure is not None:
+            failures.append(failure)
+    return failures
 
 
 _pools = [Pool()]

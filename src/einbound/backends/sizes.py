@@ -20,7 +20,7 @@ from einbound.schedule.instructions import Contract, Loop, Read, Schedule, See, 
 from einbound.step.blocked import Way
 from einbound.step.reading import Intake
 from einbound.step.view import View
-from einbound.step.way import pair_way, sum_way
+from einbound.step.way import PairWays, pair_way, sum_way
 
 #: Cell written, extents of the first and of the second cell read, whether it adds.
 CallKey: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...], bool]
@@ -88,16 +88,29 @@ class ReadCount:
 
 @dataclass
 class StepCount:
-    """What one step does over the whole run."""
+    """What one step does over the whole run.
+
+    Attributes:
+        macs: Multiply-adds.
+        calls: How often it runs.
+        seconds: Rough time.
+        workspace_bytes: Its own buffers at most.
+        way: How it is done.
+        beside_bytes: Most that is alive beside its buffers: without the result, and with it.
+    """
 
     macs: int = 0
     calls: int = 0
     seconds: float = 0.0
     workspace_bytes: int = 0
     way: Way | None = None
+    beside_bytes: tuple[int, int] = (0, 0)
 
-    def include(self, other: StepCount, times: int) -> None:
-        """Add what the step does in `times` equal stretches of the run."""
+    def include(self, other: StepCount, times: int, held_bytes: int, result_bytes: int) -> None:
+        """Add what is done in `times` equal stretches of the run, beside what is held around."""
+        workspace, space = (held_bytes + n for n in other.beside_bytes)
+        mine = self.beside_bytes
+        self.beside_bytes = max(mine[0], workspace), max(mine[1], space + result_bytes)
         self.macs += times * other.macs
         self.calls += times * other.calls
         self.seconds += times * other.seconds
@@ -190,7 +203,8 @@ class Tally:
         """Add a stretch that happens `times` times."""
         for mine, theirs in ((self.steps, trip.steps), (self.sums, trip.sums)):
             for step, count in theirs.items():
-                mine.setdefault(step, StepCount()).include(count, times)
+                known = mine.setdefault(step, StepCount())
+                known.include(count, times, self.held_bytes, self.result_bytes)
         self.elements_read += times * trip.elements_read
         for operand, read in trip.reads.items():
             self.include_read(operand, read, times)
@@ -228,6 +242,7 @@ class SizesOps:
     result_given: bool
     accumulation_factor: float = 0.0
     intakes: Mapping[int, Intake] = field(default_factory=dict)
+    pair_ways: Mapping[int, PairWays] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     open: dict[int, tuple[int, int, bool]] = field(default_factory=dict)
     known: dict[tuple[object, ...], Tally] = field(default_factory=dict)
@@ -302,7 +317,8 @@ class SizesOps:
 
     def contract(self, what: Contract, left: View, right: View, into: View, add: bool) -> View:
         """Count a product and its buffers."""
-        way = pair_way(left, right, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes)
+        choose = self.pair_ways.get(what.step, pair_way)
+        way = choose(left, right, into, self.work, accumulate=add, buffer_bytes=self.buffer_bytes)
         self.ways[what.into, left.extents, right.extents, add] = way
         extents = dict(zip(left.indices, left.extents, strict=True))
         extents.update(zip(right.indices, right.extents, strict=True))
@@ -359,7 +375,9 @@ class SizesOps:
         self, counts: dict[int, StepCount], step: int, way: Way, macs: int, workspace_bytes: int
     ) -> None:
         once = StepCount(macs, 1, way.seconds, workspace_bytes, way)
-        counts.setdefault(step, StepCount()).include(once, 1)
+        tally = self.tally
+        known = counts.setdefault(step, StepCount())
+        known.include(once, 1, tally.held_bytes, tally.result_bytes)
 
     def _key(self, loop: Loop) -> tuple[object, ...]:
         """All that a trip of `loop` depends on, given the loops that are open."""

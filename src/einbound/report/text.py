@@ -38,6 +38,7 @@ class StepRow:
         runs: How often the step runs.
         workspace_bytes: Copies and buffers of one run.
         result_bytes: The value that the step makes, as it is stored.
+        why: Why it is done so, where a backend had a choice.
     """
 
     step: int
@@ -51,6 +52,7 @@ class StepRow:
     runs: int
     workspace_bytes: int
     result_bytes: int
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class PlanReport:
         weight: Multiply-adds of several evaluations, if operands are volatile.
         proof: What the search could say.
         sources: The operands that are not in memory.
+        backend: What multiplies, in words; "" for NumPy alone.
     """
 
     expression: str
@@ -142,6 +145,7 @@ class PlanReport:
     weight: Weight | None = None
     proof: Proof | None = None
     sources: tuple[SourceRow, ...] = ()
+    backend: str = ""
 
 
 def plan_table(plan: PlanReport) -> str:
@@ -166,6 +170,7 @@ def explanation(plan: PlanReport) -> str:
     """The plan with its reasons: what the loops bought, where the peak is, what was proven."""
     sections = {
         "order": [*_steps(plan.steps), *origin_lines(plan.proof)],
+        "backend": [plan.backend, *_choices(plan.steps)] if plan.backend else [],
         "loops": [*_loops(plan.loops), _bought(plan)] if plan.loops else ["none"],
         "sources": source_lines(plan.sources),
         "peak": _peak(plan),
@@ -195,6 +200,11 @@ def _steps(steps: Iterable[StepRow]) -> list[str]:
     if not rows:
         return ["no product: the result is read from one operand"]
     return columns([(*head, "workspace", "result"), *rows], "><<" + ">" * 8)
+
+
+def _choices(steps: Iterable[StepRow]) -> list[str]:
+    """For each step, what it runs on and why."""
+    return columns([(f"step {row.step}", row.way, row.why) for row in steps], "<<<")
 
 
 def _loops(loops: Iterable[LoopRow]) -> list[str]:

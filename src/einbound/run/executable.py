@@ -9,6 +9,7 @@ import contextvars
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from einbound.schedule.lower import lower
 from einbound.schedule.validate import validate
 from einbound.step.reading import Intake
 from einbound.step.view import View
+from einbound.step.way import PairWays
 
 Array = NDArray[Any]
 
@@ -86,6 +88,7 @@ class Executable:
         schedule: The valid schedule.
         metered: What a run takes.
         intakes: How operands that are not in memory are read, by the cell that is written.
+        pair_ways: What chose the ways of steps that may have kernels; the others got `pair_way`'s.
     """
 
     job: Job
@@ -94,6 +97,7 @@ class Executable:
     schedule: Schedule
     metered: Metered
     intakes: Mapping[int, Intake] = field(default_factory=dict)
+    pair_ways: Mapping[int, PairWays] = field(default_factory=dict)
 
     @cached_property
     def kernels(self) -> Mapping[CallKey, Kernel]:
@@ -108,7 +112,12 @@ class Executable:
 
     def meter(self) -> Metered:
         """A fresh reading of what a run takes."""
-        return _metered(self.job, self.schedule, self.buffer_bytes, self.intakes)
+        return _metered(self.job, self.schedule, self.buffer_bytes, self.intakes, self.pair_ways)
+
+    def choosing(self, pair_ways: Mapping[int, PairWays]) -> Executable:
+        """The same schedule with ways of its products that something else chooses, by step."""
+        chosen = replace(self, pair_ways=pair_ways)
+        return replace(chosen, metered=chosen.meter())
 
     def prepare(self) -> int:
         """Compile all ways now, so that runs only run; the number of them."""
@@ -226,7 +235,11 @@ def compile_tree(job: Job, tree: Tree, buffer_bytes: int) -> Executable:
 
 
 def _metered(
-    job: Job, schedule: Schedule, buffer_bytes: int, intakes: Mapping[int, Intake]
+    job: Job,
+    schedule: Schedule,
+    buffer_bytes: int,
+    intakes: Mapping[int, Intake],
+    pair_ways: Mapping[int, PairWays] = MappingProxyType({}),
 ) -> Metered:
     """What a run of a schedule takes."""
     return meter(
@@ -238,6 +251,7 @@ def _metered(
         job.result_given,
         job.accumulation_factor,
         intakes,
+        pair_ways,
     )
 
 

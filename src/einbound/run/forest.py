@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,8 +26,10 @@ from einbound.run.walk import Progress, walk
 from einbound.schedule.cells import Cell, Place
 from einbound.schedule.instructions import Read, Schedule, See, flat
 from einbound.schedule.validate import validate
+from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 from einbound.step.reading import Intake
 from einbound.step.view import View
+from einbound.step.way import PairWays
 
 Array = NDArray[Any]
 
@@ -44,6 +46,7 @@ class ForestExecutable:
         results: The layout of each result, by its cell.
         metered: What a run takes.
         intakes: How leaves that are not in memory are read, by the cell that is written.
+        buffer_bytes: Bound of each buffer of a step.
     """
 
     plan: ForestPlan
@@ -53,6 +56,23 @@ class ForestExecutable:
     results: Mapping[int, View]
     metered: Metered
     intakes: Mapping[int, Intake] = field(default_factory=dict)
+    buffer_bytes: int = DEFAULT_BUFFER_BYTES
+
+    def choosing(self, pair_ways: Mapping[int, PairWays]) -> ForestExecutable:
+        """The same schedule with ways of its products that something else chooses, by step."""
+        schedule, work, size = self.lowered.schedule, self.work, self.buffer_bytes
+        operands = _operands(schedule, self.leaves)
+        metered = meter(
+            schedule,
+            operands,
+            self.results,
+            work,
+            size,
+            False,
+            intakes=self.intakes,
+            pair_ways=pair_ways,
+        )
+        return replace(self, metered=metered)
 
     @cached_property
     def kernels(self) -> Mapping[CallKey, Kernel]:
@@ -136,13 +156,20 @@ def compile_forest(
         for cell in schedule.cells
         if cell.place is Place.RESULT
     }
-    operands = tuple(
+    operands = _operands(schedule, leaves)
+    intakes = _intakes(schedule, operands, work, buffer_bytes)
+    metered = meter(schedule, operands, results, work, buffer_bytes, False, intakes=intakes)
+    return ForestExecutable(
+        plan, tuple(leaves), work, lowered, results, metered, intakes, buffer_bytes
+    )
+
+
+def _operands(schedule: Schedule, leaves: Sequence[View]) -> tuple[View, ...]:
+    """The layouts of the leaves, under the indices of their cells."""
+    return tuple(
         View(cell.indices, leaf.extents, leaf.strides, leaf.dtype, leaf.aligned)
         for cell, leaf in zip(schedule.cells, leaves, strict=False)
     )
-    intakes = _intakes(schedule, operands, work, buffer_bytes)
-    metered = meter(schedule, operands, results, work, buffer_bytes, False, intakes=intakes)
-    return ForestExecutable(plan, tuple(leaves), work, lowered, results, metered, intakes)
 
 
 def _intakes(

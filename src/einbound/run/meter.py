@@ -15,6 +15,7 @@ from einbound.run.walk import walk
 from einbound.schedule.instructions import Schedule
 from einbound.step.reading import Intake
 from einbound.step.view import View
+from einbound.step.way import PairWays
 
 
 def meter(
@@ -26,6 +27,7 @@ def meter(
     result_given: bool,
     accumulation_factor: float = 0.0,
     intakes: Mapping[int, Intake] = MappingProxyType({}),
+    pair_ways: Mapping[int, PairWays] = MappingProxyType({}),
 ) -> Metered:
     """What one run of `schedule` takes.
 
@@ -38,9 +40,17 @@ def meter(
         result_given: The caller owns the results, so they are alive from the start.
         accumulation_factor: Part of a contribution that counts beside what it is added to.
         intakes: How operands that are not in memory are read, by the cell that is written.
+        pair_ways: What chooses the ways of some of the steps; the others get `pair_way`'s.
     """
     ops = SizesOps(
-        schedule, results, work, buffer_bytes, result_given, accumulation_factor, intakes
+        schedule,
+        results,
+        work,
+        buffer_bytes,
+        result_given,
+        accumulation_factor,
+        intakes,
+        pair_ways,
     )
     walk(schedule, ops, operands)
     return ops.metered()

@@ -1,0 +1,128 @@
+"""Defaults that a program sets once, and the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from einbound.backends.backend import Backend
+from einbound.expr.number import whole
+from einbound.machine.memory import parse_bytes
+
+#: Names of environment variables.
+COMPILER, CACHE, THREADS = "CC", "EINBOUND_CACHE", "EINBOUND_THREADS"
+#: The folder below a user's cache.
+_FOLDER = "einbound"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What holds where a call says nothing.
+
+    Attributes:
+        memory_limit: Bound of everything alive at once in a call; None: no limit.
+        backend: "numpy", "native" or "auto"; None: "numpy".
+        threads: Threads that may share one step of a compiled kernel; None: what
+            $EINBOUND_THREADS says, else 1. Those of BLAS are its own.
+        cache: The folder of compiled objects and records; None: what $EINBOUND_CACHE says, else
+            the user's cache.
+    """
+
+    memory_limit: int | str | None = None
+    backend: str | None = None
+    threads: int | None = None
+    cache: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory_limit is not None:
+            parse_bytes(self.memory_limit, name="memory_limit")
+        if self.backend is not None:
+            Backend.of(self.backend)
+        if self.threads is not None:
+            _check_threads(self.threads, "threads")
+        if self.cache is not None and not isinstance(self.cache, (str, os.PathLike)):
+            raise TypeError(
+                f"cache is {self.cache!r} of type {type(self.cache).__name__}; expected the path "
+                "of a folder"
+            )
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that may share one step."""
+        if self.threads is not None:
+            return self.threads
+        said = os.environ.get(THREADS, "").strip()
+        if not said:
+            return 1
+        try:
+            number = int(said)
+        except ValueError:
+            number = 0
+        return _check_threads(number or said, f"${THREADS}")
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder of compiled objects and records."""
+        said = os.environ.get(CACHE, "").strip() if self.cache is None else self.cache
+        if said:
+            return Path(said).expanduser()
+        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return (Path(base) if base else Path.home() / ".cache") / _FOLDER
+
+    @property
+    def compiler(self) -> str | None:
+        """The compiler that the environment names."""
+        return os.environ.get(COMPILER, "").strip() or None
+
+
+NO_OPTIONS = Options()
+_options: ContextVar[Options] = ContextVar("einbound_options", default=NO_OPTIONS)
+
+
+def current_options() -> Options:
+    """The options that hold here."""
+    return _options.get()
+
+
+@contextmanager
+def options(**given: Any) -> Iterator[Options]:
+    """Defaults for all calls inside a `with` statement; inner ones win, arguments of calls too.
+
+    They hold in the thread, or the task, that sets them.
+
+    Args:
+        given: Fields of `Options`: `memory_limit`, `backend`, `threads`, `cache`.
+
+    Raises:
+        TypeError: There is no such option.
+        BackendError: The backend is not known.
+        LimitError: The limit is no amount of memory.
+
+    Example:
+        >>> import numpy as np
+        >>> import einbound as eb
+        >>> with eb.options(memory_limit="1MiB"):
+        ...     eb.plan("ij,jk->ik", (8, 8), (8, 8)).explain().count("1 MiB")
+        1
+    """
+    names = [field.name for field in fields(Options)]
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise TypeError(f"option {unknown[0]!r} is not known; expected one of {', '.join(names)}")
+    token = _options.set(replace(_options.get(), **given))
+    try:
+        yield _options.get()
+    finally:
+        _options.reset(token)
+
+
+def _check_threads(given: object, name: str) -> int:
+    number = whole(given, name) if not isinstance(given, str) else 0
+    if number < 1:
+        raise ValueError(f"{name} is {given!r}; expected a whole number of threads, at least 1")
+    return number
