@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from math import prod
+from platform import machine
 from typing import Any
 
 import numpy as np
@@ -11,14 +16,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from einbound.errors import KernelError
+from einbound.kernels.decisions import RegisterTile
+from einbound.kernels.emit_c import c_source
+from einbound.kernels.family import family_tree
 from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.kinds import PipelineKind
-from einbound.kernels.member import Form, Member
+from einbound.kernels.member import FORMATS, Form, Member, member_of
+from einbound.kernels.menu import Menu
+from einbound.kernels.nest import nest_of
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
 from einbound.kernels.task import task_of
+from einbound.machine.limits import HardwareLimits
 from einbound.machine.precision import Precision
-from native_objects import CANARY, Operands, needs_compiler, run
+from einbound.space.traversal import leaves
+from native_objects import CANARY, Operands, compiled, needs_compiler, run
 
 pytestmark = needs_compiler
 
@@ -37,6 +50,15 @@ MEMBERS = [
     Member(form=Form.BLOCKTILE, dtype=Precision.FLOAT64, rm=1, rn=1, lanes=1),
     Member(form=Form.BLOCKTILE, dtype=Precision.COMPLEX64, rm=1, rn=1, lanes=1),
 ]
+F64 = Precision.FLOAT64
+CPU = HardwareLimits(
+    simd_vector_bytes=32,
+    vector_registers=16,
+    fma_per_cycle=2,
+    fma_latency_cycles=4,
+    clock_hz=3e9,
+    n_cores=2,
+)
 BLOCKS = [(8, 24, 5), (16, 0, 64), (1, 1, 1), (64, 48, 17)]
 
 
@@ -218,3 +240,148 @@ def test_small_products_of_a_batch_know_their_extents(
     task = task_of(problem, spec_of(member, (0, 0, 0)), member, accumulate=add, alpha=-0.5)
     run(member, task, arrays, (1, 4))
     agree(arrays, right, problem)
+
+
+GOLDEN = [
+    Member(form=Form.PACKED, dtype=Precision.FLOAT64, rm=4, rn=2, lanes=4),
+    Member(form=Form.PACKED, dtype=Precision.COMPLEX64, rm=2, rn=1, lanes=8),
+    Member(form=Form.IN_PLACE, dtype=Precision.FLOAT32, rm=2, rn=2, lanes=8),
+    Member(form=Form.BLOCKTILE, dtype=Precision.FLOAT64, rm=1, rn=1, lanes=1),
+    Member(
+        form=Form.SMALL,
+        dtype=Precision.FLOAT64,
+        rm=4,
+        rn=2,
+        lanes=4,
+        extents=(5, 6, 3),
+        steps=(3, 1, 6, 6),
+    ),
+]
+
+
+@pytest.mark.parametrize("member", GOLDEN, ids=lambda member: member.name)
+def test_the_c_of_a_member_is_what_was_reviewed_and_compiles(
+    member: Member, golden: Callable[..., None]
+) -> None:
+    golden(c_source(nest_of(member)), ".c")
+    compiled(member)
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
+def test_any_cut_into_chunks_gives_the_same_bits(member: Member) -> None:
+    number = member.dtype
+    problem = MatmulProblem(
+        m=37, n=53, k=29, batch=(3,), a_dtype=number, b_dtype=number, out_dtype=number
+    )
+    a, b = np.zeros((3, 37, 29), number.value), np.zeros((3, 29, 53), number.value)
+    filled(a, 0)
+    filled(b, 1)
+    task = task_of(problem, spec_of(member, (8, 24, 7)), member, accumulate=False)
+    found = []
+    for cuts in ((), (1, 2, 7), tuple(range(task.n_chunks))):
+        c = np.full((3, 37, 53), np.nan, number.value)
+        run(member, task, Operands(a, b, c, c), cuts)
+        found.append(c.tobytes())
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
+def test_blocks_shrink_until_the_workspace_fits_a_limit(member: Member) -> None:
+    number = member.dtype
+    problem = MatmulProblem(m=200, n=300, k=150, a_dtype=number, b_dtype=number, out_dtype=number)
+    spec = spec_of(member, (128, 240, 100))
+    whole = task_of(problem, spec, member, accumulate=False)
+    small = task_of(problem, spec, member, accumulate=False, workspace_limit=8192)
+    assert small.workspace_bytes <= 8192 < whole.workspace_bytes
+    a, b = np.zeros((200, 150), number.value), np.zeros((150, 300), number.value)
+    filled(a, 0)
+    filled(b, 1)
+    c = np.zeros((200, 300), number.value)
+    run(member, small, Operands(a, b, c, c))
+    assert float(abs(c - a @ b).max()) <= ROUNDING[number.value] * 150
+
+
+def test_a_limit_below_one_register_tile_is_refused() -> None:
+    member = MEMBERS[0]
+    problem = MatmulProblem(m=64, n=64, k=64, a_dtype=F64, b_dtype=F64, out_dtype=F64)
+    with pytest.raises(KernelError, match=r"workspace_limit is 100; the least blocks of .* need"):
+        task_of(problem, spec_of(member, (8, 8, 8)), member, accumulate=False, workspace_limit=100)
+
+
+def test_a_call_with_arrays_themselves_runs_all_chunks() -> None:
+    member = MEMBERS[0]
+    problem = MatmulProblem(m=20, n=24, k=16, a_dtype=F64, b_dtype=F64, out_dtype=F64)
+    task = task_of(problem, spec_of(member, (8, 8, 8)), member, accumulate=False)
+    a, b, c = np.ones((20, 16)), np.ones((16, 24)), np.zeros((20, 24))
+    words = np.array(task.words, np.int64)
+    room = np.zeros(task.workspace_bytes, np.uint8)
+    compiled(member).einbound_call(words.ctypes.data, a, b, c, room)
+    assert (c == 16).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"hoist": True}, "panels that are packed when a plan is prepared, for which no C"),
+        ({"epilogue": True}, "an elementwise tail, for which no C is emitted"),
+        ({"gpu": True}, "a grid of a GPU, for which no C is emitted"),
+    ],
+)
+def test_what_no_emitter_writes_is_refused_with_the_reason(
+    change: dict[str, Any], match: str
+) -> None:
+    spec = replace(spec_of(MEMBERS[0], (8, 8, 8)), **change)
+    with pytest.raises(KernelError, match=match):
+        member_of(MatmulProblem(m=64, n=64, k=64), spec, CPU)
+
+
+def test_mixed_formats_are_refused() -> None:
+    problem = MatmulProblem(m=64, n=64, k=64, a_dtype=Precision.FLOAT16)
+    with pytest.raises(KernelError, match="formats are float16, float32, float32; C is emitted"):
+        member_of(problem, spec_of(MEMBERS[0], (8, 8, 8)), CPU)
+
+
+@pytest.mark.parametrize("number", sorted(FORMATS))
+def test_every_leaf_of_small_problems_without_copies_ahead_runs_and_is_right(
+    number: Precision,
+) -> None:
+    # Tiles are few objects, and every leaf of the tree is one task of one of these.
+    problem = MatmulProblem(m=24, n=32, k=20, a_dtype=number, b_dtype=number, out_dtype=number)
+    tile = RegisterTile(4, 1, 32 // number.real.n_bytes)
+    menu = replace(Menu.default(CPU), analytic=False, register_tiles=(tile,), cpu_blocks=(4,))
+    specs = leaves(family_tree(problem, CPU, menu))
+    a, b = np.zeros((24, 20), number.value), np.zeros((20, 32), number.value)
+    filled(a, 0)
+    filled(b, 1)
+    assert {spec.pipeline for spec in specs} == set(PipelineKind)
+    for spec in specs:
+        member = member_of(problem, spec, CPU)
+        task = task_of(problem, spec, member, accumulate=False)
+        c = np.full((24, 32), np.nan, number.value)
+        run(member, task, Operands(a, b, c, c))
+        assert float(abs(c - a @ b).max()) <= ROUNDING[number.value] * 24
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc prints the code that is counted")
+@pytest.mark.skipif(machine() != "x86_64", reason="the instructions are those of x86-64")
+def test_the_inner_loop_of_the_default_tile_is_multiply_adds_without_the_stack() -> None:
+    member = Member(form=Form.PACKED, dtype=Precision.FLOAT64, rm=6, rn=2, lanes=4)
+    command = ["gcc", "-O2", "-mavx2", "-mfma", "-std=gnu11", "-S", "-x", "c", "-o", "-", "-"]
+    source = c_source(nest_of(member))
+    code = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    lines = code[code.index("tile_6x2:") :].split("ret\n")[0].splitlines()
+    loops = inner_loops(lines)
+    (loop,) = [each for each in loops if any("vfmadd" in line for line in each)]
+    assert sum("vfmadd" in line for line in loop) == 12
+    assert not [line for line in loop if "(%rsp" in line or "(%rbp" in line]
+
+
+def inner_loops(lines: list[str]) -> list[list[str]]:
+    """The lines between a label and a jump back to it."""
+    labels = {line.rstrip(":"): at for at, line in enumerate(lines) if line.endswith(":")}
+    found = []
+    for at, line in enumerate(lines):
+        words = line.split()
+        if len(words) == 2 and words[0].startswith("j") and labels.get(words[1], at) < at:
+            found.append(lines[labels[words[1]] : at])
+    return found

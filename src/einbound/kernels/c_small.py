@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from einbound.kernels.member import Member
-from einbound.kernels.nest import Nest
+from einbound.kernels.nest import Cover, Nest, Run
 
 _PUT = """\
 static inline void put{lanes}(real *to, vec{lanes} x, real alpha, int64_t add)
@@ -21,40 +21,19 @@ static inline void put{lanes}(real *to, vec{lanes} x, real alpha, int64_t add)
 
 def small(nest: Nest) -> str:
     """Tiles that cover a product, and the product."""
-    member = nest.member
-    m, n, _ = member.extents
-    rows = _cut(m, member.rm)
-    columns = _columns(n, member)
-    widths = sorted({width for group in columns for _, width in group})
+    cover = nest.cover
+    assert cover is not None, "the size of the product is known"
+    widths = sorted({run.count for group in cover.columns for run in group})
     puts = "".join(_put(width) for width in widths)
-    kinds = dict.fromkeys((count, _shape(group)) for _, count in rows for group in columns)
-    tiles = "\n".join(_tile(count, list(shape), member) for count, shape in kinds)
-    return f"{puts}{tiles}\n{_product(rows, columns, member)}"
+    kinds = dict.fromkeys(
+        (run.count, _shape(group)) for run in cover.rows for group in cover.columns
+    )
+    tiles = "\n".join(_tile(count, shape, nest.member) for count, shape in kinds)
+    return f"{puts}{tiles}\n{_product(cover, nest.member)}"
 
 
-def _cut(extent: int, most: int) -> list[tuple[int, int]]:
-    """Starts and sizes of pieces of at most so many.
-
-    Example:
-        >>> _cut(10, 4)
-        [(0, 4), (4, 4), (8, 2)]
-    """
-    return [(start, min(most, extent - start)) for start in range(0, extent, most)]
-
-
-def _columns(n: int, member: Member) -> list[list[tuple[int, int]]]:
-    """Vectors, as start and lanes, that cover all columns exactly, in groups of one tile each."""
-    vectors, start, lanes = [], 0, member.lanes
-    while start < n:
-        while lanes > n - start:
-            lanes //= 2
-        vectors.append((start, lanes))
-        start += lanes
-    return [vectors[at : at + member.rn] for at in range(0, len(vectors), member.rn)]
-
-
-def _shape(group: list[tuple[int, int]]) -> tuple[int, ...]:
-    return tuple(width for _, width in group)
+def _shape(group: tuple[Run, ...]) -> tuple[int, ...]:
+    return tuple(run.count for run in group)
 
 
 def _name(rows: int, shape: tuple[int, ...]) -> str:
@@ -73,12 +52,12 @@ static inline void put1(real *to, real x, real alpha, int64_t add)
 """
 
 
-def _tile(rows: int, shape: list[int], member: Member) -> str:
+def _tile(rows: int, shape: tuple[int, ...], member: Member) -> str:
     depth = member.extents[2]
     a_m, a_k, b_k, c_m = member.steps
     starts = [sum(shape[:v]) for v in range(len(shape))]
     lines = [
-        f"static inline void {_name(rows, tuple(shape))}(const real *a, const real *b, real *c,",
+        f"static inline void {_name(rows, shape)}(const real *a, const real *b, real *c,",
         "                     real alpha, int64_t add)",
         "{",
         *(
@@ -121,16 +100,13 @@ def _load(width: int, start: int) -> str:
     return f"*(const mem{width} *)(b + {start})" if width > 1 else f"b[{start}]"
 
 
-def _product(
-    rows: list[tuple[int, int]], columns: list[list[tuple[int, int]]], member: Member
-) -> str:
+def _product(cover: Cover, member: Member) -> str:
     def calls() -> Iterator[str]:
         a_m, _, _, c_m = member.steps
-        for first, count in rows:
-            for group in columns:
-                column = group[0][0]
-                name = _name(count, _shape(group))
-                at = f"a + {first * a_m}, b + {column}, c + {first * c_m + column}"
+        for rows in cover.rows:
+            for group in cover.columns:
+                name, column = _name(rows.count, _shape(group)), group[0].start
+                at = f"a + {rows.start * a_m}, b + {column}, c + {rows.start * c_m + column}"
                 yield f"    {name}({at}, alpha, add);"
 
     lines = [

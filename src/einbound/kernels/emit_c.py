@@ -96,8 +96,13 @@ def _header(nest: Nest) -> str:
         f"/* C[m, n] += alpha sum over k of A[m, k] B[k, n], {_WHAT[member.form]}.",
         "",
         f"   numbers   {member.dtype}",
-        f"   tile      {member.rm} rows of {member.rn} vectors of {member.lanes}",
     ]
+    if member.form is not Form.BLOCKTILE:
+        lines.append(f"   tile      {member.rm} rows of {member.rn} vectors of {member.lanes}")
+    if member.extents:
+        m, n, k = member.extents
+        lines.append(f"   size      m {m}, n {n}, k {k}")
+
     for depth, loop in enumerate(nest.loops):
         shared = ", shared out to threads" if loop.chunks else ""
         label = "loops  " if not depth else "       "

@@ -117,10 +117,11 @@ def member_of(problem: MatmulProblem, spec: KernelSpec, limits: HardwareLimits) 
     rm, rn, lanes = _tile(seen, spec, vector_bytes, dtype)
     form = Form.PACKED if spec.packed else Form.IN_PLACE
     member = Member(form=form, dtype=dtype, rm=rm, rn=rn, lanes=lanes)
-    return member if spec.packed else _in_place(seen, member)
+    is_given = spec.tile is not None and not spec.tile.is_auto
+    return member if spec.packed else _in_place(seen, member, is_given)
 
 
-def _in_place(problem: MatmulProblem, member: Member) -> Member:
+def _in_place(problem: MatmulProblem, member: Member, is_given: bool) -> Member:
     """The member that packs nothing: with extents compiled in where they are small and many."""
     depth = problem.macs // (problem.m * problem.n * problem.n_batch)
     extents = (problem.m, problem.n, depth)
@@ -129,8 +130,16 @@ def _in_place(problem: MatmulProblem, member: Member) -> Member:
     if _is_small(problem, groups, extents) and member.parts == 1:
         (m,), (k,) = groups.m, groups.k
         steps = (m.a, k.a, k.b, m.c)
-        return replace(member, form=Form.SMALL, extents=extents, steps=steps)
+        small = replace(member, form=Form.SMALL, extents=extents, steps=steps)
+        return small if is_given else _widened(small)
     return replace(member, rm=min(member.rm, MOST_ROWS_IN_PLACE))
+
+
+def _widened(member: Member) -> Member:
+    """The member with as many rows as the model's widest tile has results, where it is narrow."""
+    m, n, _ = member.extents
+    rn = min(member.rn, -(-n // member.lanes))
+    return replace(member, rn=rn, rm=min(m, max(member.rm, member.rm * member.rn // rn)))
 
 
 def _is_small(problem: MatmulProblem, groups: Groups, extents: tuple[int, ...]) -> bool:

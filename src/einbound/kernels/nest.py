@@ -56,13 +56,43 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """Rows, or the columns of one vector, that a tile of known place covers."""
+
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Tiles that cover a product of known size exactly: all pairs of its rows and its columns.
+
+    Attributes:
+        rows: Rows of each tile.
+        columns: Vectors of each tile; those at the edge are shorter, down to one number.
+    """
+
+    rows: tuple[Run, ...]
+    columns: tuple[tuple[Run, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
-    """The loops of a member, outermost first, with what is copied and computed in them."""
+    """The loops of a member, outermost first, with what is copied and computed in them.
+
+    Attributes:
+        member: Whose loops they are.
+        loops: The loops.
+        packs: Copies of operands.
+        tiles: The micro-kernels that cover blocks of any size.
+        cover: Those of a size that is known; None: it is not.
+    """
 
     member: Member
     loops: tuple[Loop, ...]
     packs: tuple[Pack, ...] = ()
     tiles: tuple[Tile, ...] = ()
+    cover: Cover | None = None
 
     @property
     def row_kinds(self) -> tuple[int, ...]:
@@ -113,15 +143,37 @@ def _packs(member: Member) -> tuple[Pack, ...]:
 
 
 def _small(member: Member) -> Nest:
-    """Tiles of all rows and columns, those at the edges smaller; no loop is left but over k."""
     m, n, _ = member.extents
     loops = (Loop("batch", "1", True), Loop("m", "RM"), Loop("n", "COLUMNS"), Loop("k", "1"))
-    rows = dict.fromkeys(each for each in (min(member.rm, m), m % member.rm) if each)
-    vectors = dict.fromkeys(
-        -(-columns // member.lanes) for columns in (min(member.columns, n), n % member.columns)
-    )
-    tiles = (Tile(each, most) for each in rows for most in vectors if most)
-    return Nest(member, loops, (), tuple(tiles))
+    vectors = _vectors(n, member.lanes)
+    columns = tuple(vectors[at : at + member.rn] for at in range(0, len(vectors), member.rn))
+    return Nest(member, loops, cover=Cover(_cut(m, member.rm), columns))
+
+
+def _cut(extent: int, most: int) -> tuple[Run, ...]:
+    """Pieces of at most so many.
+
+    Example:
+        >>> [run.count for run in _cut(10, 4)]
+        [4, 4, 2]
+    """
+    return tuple(Run(start, min(most, extent - start)) for start in range(0, extent, most))
+
+
+def _vectors(extent: int, lanes: int) -> tuple[Run, ...]:
+    """Vectors that cover columns exactly, halved where they would not fit.
+
+    Example:
+        >>> [run.count for run in _vectors(13, 8)]
+        [8, 4, 1]
+    """
+    found, start = [], 0
+    while start < extent:
+        while lanes > extent - start:
+            lanes //= 2
+        found.append(Run(start, lanes))
+        start += lanes
+    return tuple(found)
 
 
 def _ladder(rows: int) -> tuple[int, ...]:
