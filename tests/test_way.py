@@ -8,7 +8,7 @@ import pytest
 from einbound.step.blocked import Core, Way
 from einbound.step.pricing import ACCUMULATE_BYTES, DEFAULT_BUFFER_BYTES, LONG_SUM_TERMS
 from einbound.step.view import View
-from einbound.step.way import DEFAULT_BUFFER_BYTES, pair_way, sum_way
+from einbound.step.way import pair_way, sum_way
 from strided import view
 
 LADDER = {"P": 300, "a": 80, "b": 80, "c": 80, "d": 80, "i": 20, "j": 20, "Q": 300, "k": 20}
