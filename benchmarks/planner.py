@@ -25,7 +25,9 @@ import tables
 from children import run_script
 
 from einbound.expr.network import Access, Network
-from einbound.plan.exact import ExactFound, exact_plans, exact_search, least_peak
+from einbound.plan.answers import ExactFound
+from einbound.plan.exact import exact_plans, exact_search
+from einbound.plan.peak import least_peak
 from einbound.plan.problem import Problem, options_of
 from einbound.plan.tree import Cut
 

@@ -10,13 +10,15 @@ import pytest
 
 from brute import Loop, Programs, brute_frontier, network_of, sampled, staircase
 from einbound.expr.network import Network
+from einbound.plan.answers import ExactFound, NothingFound
 from einbound.plan.contribution import Contribution
 from einbound.plan.curve import Frontier, frontier, frontier_of
-from einbound.plan.exact import ExactFound, NothingFound, Search, exact_search, least_peak
+from einbound.plan.exact import Search, exact_search
 from einbound.plan.floors import Floors
 from einbound.plan.labels import Label, fit, nondominated
 from einbound.plan.masks import bits
 from einbound.plan.model import Count
+from einbound.plan.peak import least_peak, least_within
 from einbound.plan.problem import Instant, Problem, options_of
 from einbound.plan.rows import Bounds, Row, Rows
 from einbound.plan.splits import Split
@@ -296,7 +298,7 @@ def test_bounds_with_loops_as_sets_lose_nothing(seed: int) -> None:
         iterations=5,
     )
     search = Search(problem, Effort(10**6), None)
-    lowest = search.least_peak().found.peak_bytes
+    lowest = least_within(search).found.peak_bytes
     for budget in (lowest, lowest + lowest // 4, search.plain[0].peak):
         bounds = Bounds(4 * search.fewest, budget)
         floors = Floors(problem, budget, 4 * search.fewest)
@@ -325,7 +327,7 @@ def test_loops_in_groups_reach_the_same_least_peak(
     loops = tuple(Cut(i, max(network.extents[i] // 3, 1)) for i in rng.sample(range(4), 3))
     temporary = Contribution(network.extents, 8, most_bytes) if most_bytes else None
     problem, effort = Problem(network, 8, loops, temporary=temporary), Effort(10**6)
-    lowest = Search(problem, effort, n_deep).least_peak().found.peak_bytes
+    lowest = least_within(Search(problem, effort, n_deep)).found.peak_bytes
     labels = Ordered(problem, Bounds(None, lowest, None, n_deep), effort).root()
     assert min(one.peak for one in labels) == lowest
     assert Ordered(problem, Bounds(None, lowest - 1, None, n_deep), effort).root() == []

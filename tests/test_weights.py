@@ -11,7 +11,8 @@ import pytest
 from brute import network_of
 from brute_weights import Priced, WeightedPrograms
 from einbound.expr.network import Network
-from einbound.plan.exact import ExactFound, NothingFound, exact_plans, exact_search
+from einbound.plan.answers import ExactFound, NothingFound
+from einbound.plan.exact import exact_plans, exact_search
 from einbound.plan.masks import mask_of
 from einbound.plan.model import Count
 from einbound.plan.problem import LOWEST, Instant, Problem, Toll

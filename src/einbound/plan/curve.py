@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from einbound.expr.network import Network
-from einbound.plan.exact import N_STATES, Search, ladder, least_peak
+from einbound.plan.exact import N_STATES, Search, ladder
 from einbound.plan.heap import collector_off
 from einbound.plan.model import Count
+from einbound.plan.peak import least_peak, least_within
 from einbound.plan.problem import Problem, Temporary
 from einbound.plan.states import Effort
 from einbound.plan.tree import Cut, Tree
@@ -150,7 +151,7 @@ def _least(search: Search) -> tuple[int, int | None]:
     """Bytes that every plan needs, and multiply-adds of one that needs no more, if known."""
     # Points from the right are worth more than the proof where they end.
     part = Search(search.problem, Effort(max(search.effort.most // 4, 1)), search.n_deep)
-    least = part.least_peak()
+    least = least_within(part)
     search.effort.spend(part.effort)
     return least.lower_bound_bytes, least.found.macs if least.found.exhausted else None
 

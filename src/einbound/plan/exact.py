@@ -1,4 +1,4 @@
-"""Exact plans: the fewest multiply-adds within a budget, and the least bytes of all.
+"""Exact plans: the fewest multiply-adds within a budget.
 
 Over every binary tree, ordered nest of loops and production level, as far as a limit on
 states allows; bytes are those of `model.Count`. Bounds on multiply-adds are widened step by
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, count
 from math import inf
 
 from einbound.expr.network import Network
+from einbound.plan.answers import ExactFound, NothingFound, alone
 from einbound.plan.floors import Floors, floors_of
-from einbound.plan.greedy import linear_steps
 from einbound.plan.heap import collector_off
 from einbound.plan.labels import Label
 from einbound.plan.model import Count
@@ -24,7 +23,7 @@ from einbound.plan.problem import Problem, Temporary, Toll
 from einbound.plan.rows import Bounds
 from einbound.plan.splits import at_least
 from einbound.plan.states import Effort, Run
-from einbound.plan.tree import Cut, Tree
+from einbound.plan.tree import Cut
 
 #: States that a search explores unless told otherwise: some seconds.
 N_STATES = 200_000
@@ -45,62 +44,6 @@ _N_KEPT = 3
 #: Factor between bounds on the number of products, or the toll, where no multiply-add is added.
 _TOLL_STEP = 8
 _N_TOLLS = 6
-
-#: Part of the effort that the least bytes of one order may take.
-_LOWEST_SHARE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ExactFound:
-    """A plan within the budget.
-
-    Attributes:
-        tree: The plan.
-        macs: Its multiply-adds.
-        calls: Its products.
-        peak_bytes: Most bytes of intermediates and result alive at once.
-        states: States that were explored.
-        exhausted: Whether nothing was left out, so that no plan of the class is better.
-        weighted_macs: Its multiply-adds in all evaluations, which are as few as possible.
-        bound_macs: Weighted multiply-adds that no plan of the class within the budget is below.
-    """
-
-    tree: Tree
-    macs: int
-    calls: int
-    peak_bytes: int
-    states: int
-    exhausted: bool
-    weighted_macs: int
-    bound_macs: int
-
-
-@dataclass(frozen=True, slots=True)
-class NothingFound:
-    """No plan within the budget.
-
-    Attributes:
-        states: States that were explored.
-        exhausted: Whether nothing was left out, so that no plan of the class exists.
-        bound_macs: Weighted multiply-adds that no plan of the class within the budget is below.
-    """
-
-    states: int
-    exhausted: bool
-    bound_macs: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeastPeak:
-    """The plan that needs the fewest bytes.
-
-    Attributes:
-        found: The plan; `exhausted` tells whether its peak is proven to be the least.
-        lower_bound_bytes: Bytes that every plan of the class needs.
-    """
-
-    found: ExactFound
-    lower_bound_bytes: int
 
 
 def exact_search(
@@ -131,9 +74,9 @@ def exact_search(
     Law: no program of the class is better (tests/test_exact.py).
     """
     if len(network.inputs) == 1:
-        alone = _alone(network, itemsize)
-        fits = budget_bytes is None or alone.peak_bytes <= budget_bytes
-        return alone if fits else NothingFound(0, True, 0)
+        only = alone(network, itemsize)
+        fits = budget_bytes is None or only.peak_bytes <= budget_bytes
+        return only if fits else NothingFound(0, True, 0)
     problem = Problem(network, itemsize, options, connected_only, temporary, toll)
     *_, found = exact_plans(problem, budget_bytes, n_deep=n_deep, effort=effort)
     return found
@@ -164,35 +107,6 @@ def exact_plans(
         if found is None:
             return
         yield found
-
-
-def least_peak(
-    network: Network,
-    itemsize: int,
-    options: tuple[Cut, ...] | None = None,
-    *,
-    connected_only: bool = False,
-    effort: int = N_STATES,
-    temporary: Temporary | None = None,
-) -> LeastPeak:
-    """The plan that needs the fewest bytes of intermediates and result, of any depth.
-
-    Args:
-        network: At most `splits.N_OPERANDS` operands.
-        itemsize: Bytes per element.
-        options: The loops to choose from; None: every index, one element at a time.
-        connected_only: Leave out products of parts that share no index, if that is possible.
-        effort: States to explore at most.
-        temporary: Price of what a product needs for itself.
-    """
-    if options is None:
-        options = tuple(Cut(i, 1) for i, extent in enumerate(network.extents) if extent > 1)
-    if len(network.inputs) == 1:
-        alone = _alone(network, itemsize)
-        return LeastPeak(alone, alone.peak_bytes)
-    problem = Problem(network, itemsize, options, connected_only, temporary)
-    with collector_off():
-        return Search(problem, Effort(effort), None).least_peak()
 
 
 class Search:
@@ -282,7 +196,7 @@ class Search:
 
     def _at_once(self, budget_bytes: int | None) -> Label | None:
         """The best label if little work finds it."""
-        with self._share(_AT_ONCE):
+        with self.share(_AT_ONCE):
             for toll in self._low_tolls():
                 labels = self.run(self.fewest, budget_bytes, toll=toll)
                 if self.effort.spent or labels:
@@ -296,7 +210,7 @@ class Search:
         return None
 
     @contextmanager
-    def _share(self, most: int) -> Iterator[None]:
+    def share(self, most: int) -> Iterator[None]:
         """No more than a share of the effort inside."""
         whole = self.effort
         self.effort = Effort(max(min(most, whole.most - whole.n_spent), 1))
@@ -366,7 +280,7 @@ class Search:
         if n_deep is not None and self.n_deep is not None:
             n_deep = min(n_deep, self.n_deep)
         found: list[Label] = []
-        with self._share(self.effort.most // 4):
+        with self.share(self.effort.most // 4):
             for factor in ladder():
                 bound = int(min(self.fewest * factor, most))
                 found = self.run(bound, budget_bytes, n_deep=n_deep, n_kept=_N_KEPT)
@@ -374,70 +288,7 @@ class Search:
                     break
         return found[0] if found else None
 
-    def least_peak(self) -> LeastPeak:
-        """The plan of the fewest bytes: the lowest one of a few orders, until none is below it.
-
-        A run takes longer the more bytes it may use, and the longest where plans fit easily. So
-        a good plan is found first, and what is below it is asked step by step.
-        """
-        problem = self.problem
-        known = self._lowest_of_few()
-        bound = int(problem.splits.needs[-1] * (1 - 1e-12))
-        result = problem.chains.root.sizes[problem.splits.carried[-1]]
-        result = result if problem.counts_result else 0
-        # What values take is a multiple of this.
-        step = problem.itemsize if problem.temporary is None else 1
-        excess = max(bound - result, result // 16, problem.itemsize)
-        budget = bound
-        while known is None or known.peak_bytes > bound:
-            labels = self.run(None, budget if known is None else min(budget, known.peak_bytes - 1))
-            known = self._lower(known, labels)
-            if self.effort.spent:
-                return self._unproven(known, bound)
-            if known is not None and labels:
-                break
-            bound, budget = budget // step * step + step, result + excess
-            excess *= 2
-        found = replace(known, exhausted=True, states=self.effort.n_states)
-        return LeastPeak(found, found.peak_bytes)
-
-    def _lowest_of_few(self) -> ExactFound | None:
-        """The lowest plan of some orders: one of the fewest multiply-adds, and growing ones.
-
-        An operand that is summed first is not held beside what grows if it is the first one.
-        """
-        problem, known = self.problem, None
-        orders = [problem.tree(self.plain[0]).steps, linear_steps(problem.terms)]
-        summed = [k for k in range(problem.splits.n) if not problem.views >> k & 1]
-        orders += [linear_steps(problem.terms, k) for k in summed[:1]]
-        for order in orders if problem.order is None else ():
-            with self._share(self.effort.most // _LOWEST_SHARE):
-                alone = Search(replace(problem, order=order), self.effort, self.n_deep)
-                known = alone._lower(known, alone.run(None, None))
-            alone.problem.forget()
-        return known
-
-    def _lower(self, known: ExactFound | None, labels: list[Label]) -> ExactFound | None:
-        """The lowest label as a plan, unless one is known that is no higher."""
-        if labels and (known is None or labels[0].peak < known.peak_bytes):
-            return self.found(labels[0], exhausted=False)
-        return known
-
-    def _unproven(self, known: ExactFound | None, bound: int) -> LeastPeak:
-        """The lowest plan known when the effort is spent; without loops if there is no other."""
-        if known is None:
-            self.effort = Effort(self.effort.n_states + (2 << self.problem.splits.n))
-            known = self.found(self.run(None, None, n_deep=0)[0], exhausted=False)
-        bound = min(bound, known.peak_bytes)
-        is_least, states = bound == known.peak_bytes, self.effort.n_states
-        return LeastPeak(replace(known, exhausted=is_least, states=states), bound)
-
 
 def ladder() -> Iterator[float]:
     """Bounds on multiply-adds as multiples of the fewest, ever wider."""
     return chain(_STEPS, (_STEPS[-1] * 1.6**k for k in count(1)))
-
-
-def _alone(network: Network, itemsize: int) -> ExactFound:
-    tree = Tree.plain(network, ())
-    return ExactFound(tree, 0, 0, Count(tree, itemsize).peak_bytes, 0, True, 0, 0)

@@ -9,11 +9,13 @@ from heapq import heappop, heappush
 from math import inf, log
 
 from einbound.expr.network import Network
+from einbound.plan.answers import NothingFound
 from einbound.plan.effort import Effort
-from einbound.plan.exact import NothingFound, exact_search, least_peak
+from einbound.plan.exact import exact_search
 from einbound.plan.held import Held, Reading
 from einbound.plan.masks import Steps, bits
 from einbound.plan.order import greedy_orders, linear_order
+from einbound.plan.peak import least_peak
 from einbound.plan.problem import Instant
 from einbound.plan.splits import N_OPERANDS
 

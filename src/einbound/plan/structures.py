@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
+from einbound.plan.answers import ExactFound, LeastPeak
 from einbound.plan.contribution import Contribution
-from einbound.plan.exact import ExactFound, LeastPeak, Search, exact_plans
+from einbound.plan.exact import Search, exact_plans
 from einbound.plan.heap import apart, collector_off
 from einbound.plan.labels import Label
 from einbound.plan.ledger import Request
 from einbound.plan.masks import Steps, Terms, bits, subsets_made
 from einbound.plan.order import linear_order
+from einbound.plan.peak import least_within
 from einbound.plan.problem import LOWEST, Instant, Problem, Toll
 from einbound.plan.rate import toll_of
 from einbound.plan.rules import Objective
@@ -337,7 +339,7 @@ def _lowest(problem: Problem, n_states: int) -> LeastPeak:
 
 
 def _least(problem: Problem, n_states: int) -> LeastPeak:
-    found = Search(problem, States(n_states), None).least_peak()
+    found = least_within(Search(problem, States(n_states), None))
     problem.forget()
     return found
 
