@@ -23,7 +23,9 @@ PINS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
-def environment(*, one_thread: bool = False, unpinned: bool = False) -> dict[str, str]:
+def environment(
+    *, one_thread: bool = False, unpinned: bool = False, hash_seed: int | None = None
+) -> dict[str, str]:
     """Environment of a child: the package's source first on its path."""
     made = dict(os.environ)
     made["PYTHONPATH"] = os.pathsep.join(
@@ -32,6 +34,8 @@ def environment(*, one_thread: bool = False, unpinned: bool = False) -> dict[str
     if unpinned:
         for name in PINS:
             made.pop(name, None)
+    if hash_seed is not None:
+        made["PYTHONHASHSEED"] = str(hash_seed)
     if one_thread:
         made.update(dict.fromkeys(THREADS, "1"))
     return made
@@ -50,7 +54,7 @@ def seconds_of(arguments: Sequence[str]) -> float:
     return time.perf_counter() - started
 
 
-def run_script(name: str, arguments: Sequence[str], text: str = "", **kind: bool) -> Any:
+def run_script(name: str, arguments: Sequence[str], text: str = "", **kind: Any) -> Any:
     """The JSON that the last line of a script in a child holds; `name` "-c" runs a text."""
     command = [sys.executable, name if name == "-c" else str(HERE / name), *arguments]
     try:
@@ -68,7 +72,7 @@ def run_script(name: str, arguments: Sequence[str], text: str = "", **kind: bool
     return answer(done.returncode, done.stdout, done.stderr)
 
 
-def ask(name: str, action: str, task: Mapping[str, Any], **kind: bool) -> dict[str, Any]:
+def ask(name: str, action: str, task: Mapping[str, Any], **kind: Any) -> dict[str, Any]:
     """What a script's child answers when asked to do something; see `serve`."""
     text = json.dumps(task) + "\n"
     found: dict[str, Any] = run_script(name, ["--child", action], text, **kind)

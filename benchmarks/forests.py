@@ -5,7 +5,8 @@ on random tensors of 12 occupied and 72 virtual orbitals and 300 fitting functio
 the same equations with the same named intermediates: opt_einsum's expressions, with constants
 folded and products shared, and cotengra's, with constants folded. Both keep what they fold,
 and their first call makes the expressions.
-Every side runs in fresh processes of one thread, in alternating rounds; times are CPU seconds.
+Every side runs in fresh processes of one thread, in alternating rounds, each with another seed of
+Python's hashes; times are CPU seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SCHEDULERS = ("ordered", "forest_descent")
 PEERS = ("opt_einsum", "cotengra")
 #: Limits as shares of the least peak of a peer.
 SHARES = (1.0, 0.5, 0.25)
-N_ROUNDS, N_CALLS = 1, 5
+N_ROUNDS, N_CALLS = 3, 5
 LADDER = "space o: i j = {occ}\nspace v: a b c d = {vir}\nspace x: P = {aux}\nvolatile T\n"
 LADDER += "R[i,j,a,b] = B[P,a,c] B[P,b,d] T[i,j,c,d]"
 
@@ -96,8 +97,8 @@ def measured(sizes: dict[str, int]) -> dict[str, Any]:
     kind = {"one_thread": True, "unpinned": True}
     rows: dict[str, list[dict[str, Any]]] = {}
 
-    def add(name: str, action: str, **task: Any) -> dict[str, Any]:
-        found = ask("forests.py", action, {"sizes": sizes, **task}, **kind)
+    def add(name: str, action: str, hash_seed: int = 0, **task: Any) -> dict[str, Any]:
+        found = ask("forests.py", action, {"sizes": sizes, **task}, hash_seed=hash_seed, **kind)
         rows.setdefault(name, []).append(found)
         print(name, found, flush=True)
         return found
@@ -110,10 +111,10 @@ def measured(sizes: dict[str, int]) -> dict[str, Any]:
         limits["1.25 of the bound"] = int(1.25 * tiny["lower_bound_bytes"])
     for number in range(N_ROUNDS):
         for (name, limit), scheduler in ((a, b) for a in limits.items() for b in SCHEDULERS):
-            add(f"{scheduler}, {name}", "program", limit=limit, scheduler=scheduler, seed=number)
+            add(f"{scheduler}, {name}", "program", number, limit=limit, scheduler=scheduler)
         for peer in PEERS if number else ():
             add(peer, "peer", peer=peer)
-        add("ladder", "program", ladder=True, limit=None, scheduler="ordered")
+        add("ladder", "program", number, ladder=True, limit=None, scheduler="ordered")
     return {"sizes": sizes, "limits": limits, "rows": rows, "machine": machine.parts()}
 
 
