@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 
 from einbound.plan.effort import Proof
-from einbound.plan.frame import Frame
 from einbound.plan.least import least_trees
 from einbound.plan.ledger import (
     LEAST_BUFFER_BYTES,
@@ -16,7 +15,6 @@ from einbound.plan.ledger import (
     Found,
     Ledger,
     Request,
-    power_below,
 )
 from einbound.plan.masks import Steps, Terms, order_macs
 from einbound.plan.model import Count
@@ -26,7 +24,7 @@ from einbound.plan.price import Limit
 from einbound.plan.rules import Objective
 from einbound.plan.structures import Drafts, Room, Structures
 from einbound.plan.tree import Tree
-from einbound.plan.widths import Candidate, Tally, Task, traded, widened
+from einbound.plan.trials import Trials
 
 #: Predicted seconds from which plans of equal multiply-adds are chosen with more care.
 _SLOW_SECONDS = 5e-2
@@ -39,21 +37,13 @@ _STATES_PER_SECOND = 2_000
 _LEAST_STATES, _MOST_STATES = 300, 8_000
 #: States of the class that are explored where the caller asked for no effort.
 _N_CLASS_STATES = 30_000
-#: Plans that are metered of one batch.
-_N_METERED, _N_METERED_SLOW = 2, 12
-#: Structures whose widths are chosen with care.
-_N_CAREFUL = 16
 #: Orders of equal multiply-adds that are looked at, and up to how many operands.
 _N_ORDERS, _N_MIRRORED = 6, 8
 #: How many structures of ever lower peaks are tried, and the part of the effort for each.
 _N_LOWER = 6
 _DESCENT_SHARE = 2
-#: Nests priced while the widths of one plan are exchanged.
-_N_TRADES_PRICED = 300
 #: Multiply-adds before widths are refined, as a multiple of those that are wanted.
 _BEFORE_REFINEMENT = 1.05
-#: Parts of the room that one buffer may take.
-_BUFFER_SHARES = (4, 32)
 
 
 class SmallSearch:
@@ -63,7 +53,7 @@ class SmallSearch:
         request: What is asked.
         structures: Where plans come from.
         ledger: The plans that were metered.
-        tally: Counts the nests that were priced.
+        trials: Where structures are given widths and metered.
         bound_macs: Multiply-adds that no plan of the class within the limits is below.
         exhausted: Whether the class was searched to its end.
         is_hopeless: Whether no plan at all can fit, as far as is known.
@@ -73,11 +63,10 @@ class SmallSearch:
         self.request = request
         self.structures = Structures(request, order)
         self.ledger = Ledger(request, request.limit)
-        self.tally = Tally()
+        self.trials = Trials(self.ledger)
         self.bound_macs = 0
         self.exhausted = False
         self.is_hopeless = True
-        self._frames: dict[Steps, Frame] = {}
 
     def found(self) -> Found:
         """The best plan, or the one that comes nearest."""
@@ -180,7 +169,7 @@ class SmallSearch:
                 for trees in chain(*(one.alike(room.less(left_free)) for one in sources)):
                     if self._is_cut():
                         return
-                    self._try(trees, limit)
+                    self.trials.meter(trees, limit)
                     if self.is_settled:
                         return
 
@@ -193,12 +182,12 @@ class SmallSearch:
         if len(self._rooms()) == 1:
             self.bound_macs = max(self.bound_macs, drafts.bound_macs)
             self.exhausted = drafts.exhausted
-        self._try(drafts.trees, self.request.limit)
+        self.trials.meter(drafts.trees, self.request.limit)
         is_large = not drafts.exhausted and not self.request.rules.grid.is_fixed
         if is_large:
             # Of a class too large for the effort, the widths are better left to refinement.
             drafts = self.structures.drafts(room, n_states, only_finest=True)
-            self._try(drafts.trees, self.request.limit)
+            self.trials.meter(drafts.trees, self.request.limit)
         if self._may_gain(drafts):
             for most_bytes in (self.request.itemsize, LEAST_BUFFER_BYTES):
                 share = n_states // _DESCENT_SHARE
@@ -219,7 +208,7 @@ class SmallSearch:
                 self.bound_macs = max(self.bound_macs, drafts.bound_macs)
             if not self._may_gain(drafts):
                 return
-            self._try(drafts.trees, self.request.limit)
+            self.trials.meter(drafts.trees, self.request.limit)
             for tree in drafts.trees:
                 # As it is, in case wider slices left too little beside them.
                 self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
@@ -233,72 +222,6 @@ class SmallSearch:
     def _is_cut(self) -> bool:
         """Whether a deadline leaves out what comes next: something fits, and it is late."""
         return self.ledger.best is not None and self.request.deadline.cuts()
-
-    def _try(self, trees: Iterable[Tree], limit: Limit, *, slow: bool = False) -> int:
-        """Refines and meters some structures; bytes that the nearest one lacked."""
-        trees = list(dict.fromkeys(trees))
-        if slow:
-            # Careful widths only for those that are fastest with the first ones that fit.
-            task = Task(limit, self._buffers(slow=False)[0], self.tally)
-            trees.sort(key=lambda tree: self._rank(self._refined(tree, task, slow=False), 0))
-            del trees[_N_CAREFUL:]
-        ranked: dict[Tree, tuple[Candidate, int]] = {}
-        for tree in trees:
-            for buffer_bytes in self._buffers(slow=slow):
-                made = self._refined(tree, Task(limit, buffer_bytes, self.tally), slow=slow)
-                ranked.setdefault(made.frame.tree(made.nests), (made, buffer_bytes))
-        order = sorted(ranked.items(), key=lambda item: self._rank(*item[1]))
-        missing: int | None = None
-        for number, (tree, (_, buffer_bytes)) in enumerate(order):
-            if number >= (_N_METERED_SLOW if slow else _N_METERED) and (
-                missing is None or missing <= 0
-            ):
-                break
-            over = self.ledger.confirm_fitting(tree, buffer_bytes).over_bytes
-            missing = over if missing is None else min(missing, over)
-        return 0 if missing is None else missing
-
-    def _rank(self, made: Candidate, buffer_bytes: int) -> tuple[float, ...]:
-        price, rules = made.price, self.request.rules
-        if rules.objective is Objective.SPACE:
-            return price.macs, price.space.peak_bytes, -buffer_bytes
-        if rules.by_policy:
-            n_loops = len(made.nests.places())
-            return price.macs, n_loops, price.seconds, price.space.peak_bytes, -buffer_bytes
-        return (*price.key, -buffer_bytes)
-
-    def _refined(self, tree: Tree, task: Task, *, slow: bool) -> Candidate:
-        """The structure with the widest slices that fit, or as it is where none do."""
-        frame = self._frame(tree.steps)
-        nests = frame.nests(tree)
-        raw = Candidate(frame, nests, task.price(frame, nests))
-        rules = self.request.rules
-        if rules.grid.is_fixed or rules.objective is Objective.SPACE:
-            return raw
-        found = widened(frame, nests, task, thorough=slow)
-        if found is None:
-            return raw
-        return traded(found, task, _N_TRADES_PRICED) if slow else found
-
-    def _frame(self, steps: Steps) -> Frame:
-        frame = self._frames.get(steps)
-        if frame is None:
-            request = self.request
-            frame = Frame(request.network, steps, request.itemsize, request.rules)
-            self._frames[steps] = frame
-        return frame
-
-    def _buffers(self, *, slow: bool) -> tuple[int, ...]:
-        """Buffer sizes that widths are chosen for."""
-        request = self.request
-        least = min(LEAST_BUFFER_BYTES, request.default_buffer_bytes)
-        if request.rules.objective is Objective.SPACE:
-            return (least,)
-        shares = _BUFFER_SHARES if slow else _BUFFER_SHARES[-1:]
-        sizes = [
-            min(request.default_buffer_bytes, power_below(request.room_bytes // k)) for k in shares
-        ]
-        return tuple(dict.fromkeys(max(size, least) for size in sizes))
 
     def _hasten(self) -> None:
         """Looks for a faster plan of equal multiply-adds where the time saved may repay it."""
@@ -321,7 +244,7 @@ class SmallSearch:
         room = self._rooms()[0]
         for left_free in (spare, 0) if spare else (0,):
             inner = room.less(left_free)
-            self._try(self._fast(inner, best, n_states), limit.less(left_free), slow=True)
+            self.trials.meter(self._fast(inner, best, n_states), limit.less(left_free), slow=True)
             if self.ledger.best is not None and not self.ledger.best.key[1]:
                 return
 
@@ -329,7 +252,7 @@ class SmallSearch:
         """Meters a few plans that cut one index only."""
         free, room = self.request.spare_bytes, self._rooms()[0]
         limit = self.request.limit.less(free)
-        self._try(self.structures.single(room.less(free)), limit)
+        self.trials.meter(self.structures.single(room.less(free)), limit)
 
     def _fast(self, room: Room, best: Confirmed, n_states: int) -> Iterator[Tree]:
         """Structures that may be faster than the best plan so far, and that plan's own."""
@@ -384,4 +307,4 @@ class SmallSearch:
             bound_macs=bound if self.exhausted or best is not None else 0,
             states=self.structures.n_states,
         )
-        return self.ledger.found(proof, self.tally.n_priced + self.structures.n_states)
+        return self.ledger.found(proof, self.trials.tally.n_priced + self.structures.n_states)
