@@ -1,7 +1,6 @@
 /* C[m, n] += alpha sum over k of A[m, k] B[k, n], of blocks copied side by side.
 
    numbers   float64
-   tile      1 rows of 1 vectors of 1
    loops     for batch by 1, shared out to threads
                for n by BN, shared out to threads
                  for m by BM, shared out to threads

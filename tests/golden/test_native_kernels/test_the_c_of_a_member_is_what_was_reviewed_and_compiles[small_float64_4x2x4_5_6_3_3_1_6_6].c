@@ -2,6 +2,7 @@
 
    numbers   float64
    tile      4 rows of 2 vectors of 4
+   size      m 5, n 6, k 3
    loops     for batch by 1, shared out to threads
                for m by RM
                  for n by COLUMNS
