@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from einbound.api.engines import NUMPY, Engine
 from einbound.api.limits import Limits
 from einbound.api.paces import accessed, production_seconds
 from einbound.expr.index import Index, Operand
@@ -297,6 +298,7 @@ def ready_forest(
     scheduler: BatchScheduler | None = None,
     iterations: int = 1,
     edges: Edges = _no_edges,
+    engine: Engine = NUMPY,
 ) -> Ready:
     """A forest planned and compiled."""
     names = [value.name for value in forest.values if value.kind is Kind.LEAF]
@@ -308,12 +310,14 @@ def ready_forest(
     planned = plan_forest(forest, limit, shop.tools(), scheduler=chosen, iterations=iterations)
     draft = _stretched(planned.draft, shop, limit)
     planned = replace(planned, draft=draft)
-    prelude = (
-        None
-        if draft.prelude is None
-        else shop.executable(draft.prelude.plan, draft.prelude.buffer_bytes)
-    )
-    return Ready(planned, prelude, shop.executable(draft.main.plan, draft.main.buffer_bytes), limit)
+
+    def compiled(half: Half, limit: Limit) -> ForestExecutable:
+        plain = shop.executable(half.plan, half.buffer_bytes)
+        made: ForestExecutable = engine.with_kernels(plain, limit)
+        return made
+
+    prelude = None if draft.prelude is None else compiled(draft.prelude, limit)
+    return Ready(planned, prelude, compiled(draft.main, limit.less(draft.kept_bytes)), limit)
 
 
 def _stretched(draft: Draft, shop: Workshop, limit: Limit) -> Draft:

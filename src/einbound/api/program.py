@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from einbound.api.engines import engine_of
 from einbound.api.equations import Equations
 from einbound.api.given import Case, Given, expected_case, given_of
 from einbound.api.kept import KeptValues
-from einbound.api.limits import Limits
+from einbound.api.limits import limits_of
 from einbound.api.operands import Array, see_operand
 from einbound.api.prints import Check
 from einbound.api.program_rows import measured, program_report
@@ -53,6 +54,7 @@ class Program:
         check: How changed tensors are found that are not volatile: by "identity" of the array and
             its memory, or by a "digest" of the elements, too. `reset` tells it in any case.
         guard: Makes a context manager around each loop that adds up, from its number of trips.
+        backend: "numpy", "native", "auto" or None, as for `einbound.plan`.
 
     Raises:
         BudgetError: Nothing that was found keeps the limits.
@@ -80,6 +82,7 @@ class Program:
         dtype: DTypeLike | None = None,
         check: Check | str = Check.IDENTITY,
         guard: Guard | None = None,
+        backend: str | None = None,
     ) -> None:
         if not isinstance(equations, Equations):
             equations = Equations.parse(equations)
@@ -95,12 +98,13 @@ class Program:
             )
         wish = Wish(
             equations.system,
-            Limits.parse(memory_limit, workspace_limit),
+            limits_of(memory_limit, workspace_limit),
             policy,
             _scheduler(scheduler, policy),
             _volatile(volatile, equations.system),
             _iterations(iterations),
             None if dtype is None else np.dtype(dtype).newbyteorder("="),
+            engine_of(backend),
         )
         self._begin(equations, wish, _word(Check, check, "check"), guard)
 

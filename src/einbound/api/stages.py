@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from einbound.api.engines import NUMPY, Engine
 from einbound.api.forests import Ready, ready_forest
 from einbound.api.given import Case
 from einbound.api.limits import NO_LIMITS, Limits
@@ -42,6 +43,7 @@ class Wish:
         volatile: Tensors that change with every evaluation, besides those that are declared.
         iterations: Evaluations that are planned for.
         dtype: Element type to compute in; None: the common one of the tensors.
+        engine: What products run on.
     """
 
     system: System
@@ -51,6 +53,7 @@ class Wish:
     volatile: frozenset[str]
     iterations: int
     dtype: np.dtype[Any] | None = None
+    engine: Engine = NUMPY
 
     def changing(self, case: Case) -> frozenset[str]:
         """All tensors that change with every evaluation, by declaration, argument or policy."""
@@ -277,6 +280,7 @@ def _ready(
         scheduler=wish.scheduler,
         iterations=iterations,
         edges=partial(_tile_edges, wish.system),
+        engine=wish.engine,
     )
 
 
