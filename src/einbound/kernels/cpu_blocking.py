@@ -160,7 +160,7 @@ def panels_for(
     """
     rm, rn, lanes = tile.sizes
     held = cached_panels(tile, limits, n_bytes)
-    most_m, most_n, most_k = held.bm or problem.m, held.bn or problem.n, held.bk or problem.k
+    most_m, most_n, most_k = held.bm or problem.m, held.bn or problem.n, held.bk or problem.depth
     shared = -(-problem.m // (limits.n_cores or 1))
     sizes = [
         (most_m, most_k),
@@ -177,7 +177,7 @@ def panels_for(
         CpuPacked(
             balanced(problem.m, bm, rm),
             columns if columns < problem.n else 0,
-            balanced(problem.k, bk, DEPTH_UNIT),
+            balanced(problem.depth, bk, DEPTH_UNIT),
         )
         for columns, some in ((wide, sizes), (narrow, sizes[:2]))
         for bm, bk in some

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from einbound.kernels.commitment import Commitment, Span
 from einbound.kernels.cpu_blocking import ports_of
@@ -47,9 +46,9 @@ class Blocks:
         bk: Depth of a block.
         n_m: Blocks along the rows, at the largest.
         n_n: Blocks along the columns.
-        n_k: Blocks along the depth, at the largest, in all outer contracted loops.
+        n_k: Blocks along the depth, at the largest.
         rows: Rows of all blocks, padding included where their size is known.
-        depth: The same of the depth.
+        depth: The same of the depth, which is that of all contracted loops.
     """
 
     bm: Span
@@ -102,14 +101,14 @@ def _blocks(problem: MatmulProblem, committed: Commitment) -> Blocks | None:
     """The blocks as far as they are committed to; None before their width is."""
     if committed.bn is None or committed.pipeline is None:
         return None
-    bm = _span(committed.bm, problem.m)
-    bk = _span(committed.bk, problem.k)
-    bn, outer = committed.bn or problem.n, prod(problem.outer_k)
-    n_m, n_n, n_k = -(-problem.m // bm.hi), -(-problem.n // bn), -(-problem.k // bk.hi)
+    # Panels are as deep as all contracted loops together, whatever axes these are made of.
+    bm, bk, bn = _span(committed.bm, problem.m), _span(committed.bk, problem.depth), committed.bn
+    bn = bn or problem.n
+    n_m, n_n, n_k = -(-problem.m // bm.hi), -(-problem.n // bn), -(-problem.depth // bk.hi)
     is_padded = _is_padded(committed)
     rows = n_m * bm.lo if is_padded and bm.is_one else problem.m
-    depth = n_k * bk.lo if is_padded and bk.is_one else problem.k
-    return Blocks(bm, bn, bk, n_m, n_n, n_k * outer, rows, depth * outer)
+    depth = n_k * bk.lo if is_padded and bk.is_one else problem.depth
+    return Blocks(bm, bn, bk, n_m, n_n, n_k, rows, depth)
 
 
 def _span(committed: Span | None, extent: int) -> Span:
@@ -219,7 +218,7 @@ def _packing_cycles(
     """Cycles of packing in all calls; what is packed when a plan is prepared is not among it."""
     if not committed.packed or committed.hoist is None:
         return 0.0
-    depth = problem.k * prod(problem.outer_k) * problem.n_batch
+    depth = problem.depth * problem.n_batch
     a_passes, b_passes = _passes(committed, blocks)
     keeps_layout = committed.pipeline is PipelineKind.BLOCKTILE
     total = 0.0
@@ -280,7 +279,7 @@ def _transfers(
 
 
 def _whole(problem: MatmulProblem) -> Block:
-    return Block(problem.m, problem.n, problem.k * prod(problem.outer_k))
+    return Block(problem.m, problem.n, problem.depth)
 
 
 def _nest(
@@ -295,7 +294,7 @@ def _nest(
         for size, extent in (
             (blocks.bm.lo, problem.m),
             (blocks.bn, problem.n),
-            (blocks.bk.lo, problem.k),
+            (blocks.bk.lo, problem.depth),
         )
     )
     if committed.pipeline is PipelineKind.BLOCKTILE:

@@ -177,9 +177,14 @@ class MatmulProblem:
         return prod(self.batch)
 
     @property
+    def depth(self) -> int:
+        """Terms of each sum: the extents of all contracted loops, multiplied."""
+        return self.k * prod(self.outer_k)
+
+    @property
     def macs(self) -> int:
         """Multiply-adds of all products."""
-        return self.m * self.n * self.k * prod(self.outer_k) * self.n_batch
+        return self.m * self.n * self.depth * self.n_batch
 
     @property
     def unfused_because(self) -> str:
