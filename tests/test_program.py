@@ -960,3 +960,31 @@ def test_numbers_of_integers_stay_exact_beyond_floats() -> None:
     big = np.asarray([2**53 + 1, -(2**54) - 1])
     result = eb.Program("R[i] = 3 A[i] B[i]")(A=big, B=np.asarray([1, 1]))["R"]
     np.testing.assert_array_equal(result, 3 * big)
+
+
+# what is kept stays what it was made from ------------------------------------------------------
+
+
+def test_small_tensors_are_compared_by_their_elements() -> None:
+    program, given = eb.Program(CONSTANT, iterations=5), squares()
+    given = {name: array[:3, :3].copy() for name, array in given.items()}
+    program(given)
+    given["A"][0, 0] += 1
+    assert_close(program(given), constant(given))
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_a_kept_sum_depends_on_the_tensors_of_all_its_terms(name: str) -> None:
+    text = "volatile T; target G; G[i,j] = A[i,k] B[k,j] + C[i,j]; R[i,j] = G[i,k] T[k,j]"
+    program, given = eb.Program(text, iterations=5), {**squares(), "C": squares(1)["A"]}
+    program(given)
+    given[name] = given[name] + 1
+    np.testing.assert_allclose(program(given)["G"], given["A"] @ given["B"] + given["C"])
+
+
+def test_a_tensor_may_have_the_name_of_a_kept_target() -> None:
+    text = "volatile T; G[i,j] = A[i,k] B[k,j]; R[i,j] = G_kept[i,k] T[k,j]"
+    given = squares()
+    results = eb.Program(text, iterations=5)({**given, "G_kept": given["B"]})
+    np.testing.assert_allclose(results["G"], given["A"] @ given["B"])
+    np.testing.assert_allclose(results["R"], given["B"] @ given["T"])
