@@ -114,7 +114,7 @@ def task_of(
         >>> member = Member(form=Form.PACKED, dtype=Precision.FLOAT64, rm=8, rn=3, lanes=8)
         >>> task = task_of(MatmulProblem(m=128, n=96, k=64), spec, member, accumulate=False)
         >>> task.n_chunks, task.workspace_bytes
-        (2, 94720)
+        (2, 90624)
     """
     groups = told(seen_by(told(problem), spec)).groups
     assert groups is not None, "strides are told"
