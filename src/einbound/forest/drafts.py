@@ -13,7 +13,7 @@ from einbound.forest.forest import Forest
 from einbound.forest.fusion import Part, Staged, bundled
 from einbound.forest.inline import inlined
 from einbound.forest.kept import halves
-from einbound.forest.rooms import Furnished, furnished
+from einbound.forest.rooms import Furnished, furnished, held_bytes
 from einbound.forest.sequence import sequenced
 from einbound.forest.tools import Tools
 from einbound.plan.ledger import Metered, over_bytes
@@ -151,6 +151,10 @@ class Sketch:
         return self.excess_bytes, self.macs
 
 
+class _TooMuch(Exception):
+    """Values alone take more than was asked for."""
+
+
 @dataclass
 class Drafts:
     """The drafts of one forest, each made once.
@@ -174,6 +178,10 @@ class Drafts:
         """What sketches are made with."""
         return self.tools.sketching()
 
+    def within(self, limit: Limit) -> Drafts:
+        """The drafts of the same forest within another limit."""
+        return Drafts(self.forest, limit, self.tools, self.iterations)
+
     def draft(self, placements: Placements) -> Draft | None:
         """The plan of some placements, whether it fits or not; None: they are not legal."""
         if placements not in self.made:
@@ -181,25 +189,34 @@ class Drafts:
             self.made[placements] = None if sketch is None else self._draft(placements, sketch)
         return self.made[placements]
 
-    def sketch(self, placements: Placements) -> Sketch | None:
-        """The plan of some placements before it is metered; None: they are not legal."""
+    def sketch(self, placements: Placements, most: int | None = None) -> Sketch | None:
+        """The plan of some placements before it is metered; None: they are not legal.
+
+        Args:
+            placements: Where values live.
+            most: None is returned, too, where values alone pass the limit by more than this many
+                bytes, of all productions together.
+        """
         if placements not in self.sketches:
-            self.sketches[placements] = self._sketch(placements)
+            try:
+                self.sketches[placements] = self._sketch(placements, most)
+            except _TooMuch:
+                return None
         return self.sketches[placements]
 
-    def _sketch(self, placements: Placements) -> Sketch | None:
+    def _sketch(self, placements: Placements, most: int | None) -> Sketch | None:
         names = [value.name for value in self.forest.values]
         staged = {names[each.value]: each.axes for each in placements.staged}
         kept = {names[value] for value in placements.kept}
         rest = inlined(self.forest, placements.inline)
         both = halves(rest, [v.number for v in rest.values if v.name in kept])
         kept_bytes = sum(self._bytes(value) for value in placements.kept)
-        main = self._outline(both.main, staged, self.limit.less(kept_bytes))
+        main = self._outline(both.main, staged, self.limit.less(kept_bytes), most)
         if main is None:
             return None
         prelude = None
         if both.prelude is not None:
-            prelude = self._outline(both.prelude, staged, self.limit)
+            prelude = self._outline(both.prelude, staged, self.limit, most)
             if prelude is None:
                 return None
         made = [main.made] if prelude is None else [main.made, prelude.made]
@@ -217,7 +234,11 @@ class Drafts:
         return self.tools.itemsize * prod(self.forest.values[value].shape)
 
     def _outline(
-        self, forest: Forest, staged: Mapping[str, tuple[int, ...]], limit: Limit
+        self,
+        forest: Forest,
+        staged: Mapping[str, tuple[int, ...]],
+        limit: Limit,
+        most: int | None,
     ) -> Outline | None:
         here = [
             Staged(value, staged[forest.values[value].name])
@@ -228,12 +249,18 @@ class Drafts:
         if isinstance(parts, Witness):
             return None
         best: Outline | None = None
+        is_legal = False
         for order in self._orders(forest, parts):
+            is_legal = True
+            if most is not None and held_bytes(forest, order, limit, self.rough) > most:
+                continue
             outline = Outline(forest, order, furnished(forest, order, limit, self.rough))
             if best is None or outline.made.rank < best.made.rank:
                 best = outline
             if best.made.over_bytes == 0:
                 break
+        if best is None and is_legal:
+            raise _TooMuch
         return best
 
     def _orders(self, forest: Forest, parts: tuple[Part, ...]) -> Iterable[tuple[Part, ...]]:

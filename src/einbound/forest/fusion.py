@@ -117,7 +117,8 @@ def broken(forest: Forest, loop: Common, among: frozenset[int] | None = None) ->
     """Why productions cannot share a loop; None if they can, as far as it alone is concerned.
 
     What is made and read inside must be complete where it is read: the trip that reads a part of
-    it must have made that part.
+    it must have made that part. What several productions add to is the same part for all of them
+    in one trip, as the schedule's rules ask.
 
     Args:
         forest: What is computed.
@@ -130,16 +131,20 @@ def broken(forest: Forest, loop: Common, among: frozenset[int] | None = None) ->
             continue
         inside = [maker for maker in makers if maker in cuts]
         readers = [reader for reader in forest.readers.get(value, ()) if reader in cuts]
+        found = {_axis(forest, maker, cuts[maker]) for maker in inside}
+        if len(found) > 1:
+            return Witness.of(
+                "what a trip adds to a value is one part of it", value=forest.values[value].name
+            )
         if not inside or not readers:
             continue
-        found = {_axis(forest, maker, cuts[maker]) for maker in inside}
         if None in found:
             return Witness.of(
                 "a sum over a loop is complete only behind it",
                 value=forest.values[value].name,
                 reader=readers[0],
             )
-        if len(found) > 1 or any(
+        if any(
             set(_read_axes(forest, reader, value, cuts[reader])) != {(axis,) for axis in found}
             for reader in readers
         ):

@@ -134,6 +134,10 @@ class Site:
         """Multiply-adds of the products as they are, each in its best order, without loops."""
         return self.floors.macs(Placements(kept=self.frontier), frozenset(), self.frontier)
 
+    def floor(self, placements: Placements) -> int:
+        """Multiply-adds that no plan with these placements is below."""
+        return self.floors.macs(placements, frozenset(), self.frontier)
+
     def others(self, value: int, placements: Placements) -> Iterator[Placements]:
         """The placements that differ in one value, as far as the tree admits that.
 
@@ -190,6 +194,24 @@ class Site:
     def n_bytes(self, value: int) -> int:
         """Bytes of a whole value."""
         return self.tools.itemsize * prod(self.forest.values[value].shape)
+
+    @cached_property
+    def result_bytes(self) -> int:
+        """Bytes of the targets, which every plan takes beside the leaves."""
+        return sum(self.n_bytes(target) for target in self.forest.targets)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the targets alone pass the limit."""
+        return self.limit.peak_bytes is not None and self.limit.peak_bytes < self.result_bytes
+
+    def target(self, n_bytes: int) -> Limit:
+        """Another limit of the same kind: bytes beside the leaves."""
+        peak, workspace = self.limit.peak_bytes, self.limit.workspace_bytes
+        return Limit(
+            None if peak is None else n_bytes,
+            None if workspace is None else max(n_bytes - self.result_bytes, 0),
+        )
 
     def tree(self) -> Space:
         """All placements of all shared values."""
@@ -338,7 +360,7 @@ class Site:
         if limit is None:
             return False
         kept = sum(self.n_bytes(value) for value in so_far.kept)
-        return kept + sum(self.n_bytes(target) for target in self.forest.targets) > limit
+        return kept + self.result_bytes > limit
 
 
 def _between(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from einbound.forest.drafts import Draft, Drafts, Placements, Sketch
@@ -24,6 +24,8 @@ _N_SMALL = 6
 _N_OPEN, _N_DRAFTS_OPEN = 4, 64
 #: Sweeps of the greedy search over all values.
 _N_SWEEPS = 3
+#: Steps on the way to the smallest peak of a large forest.
+_N_LOWERED = 4
 #: Sketches of one search that are metered, the best ones.
 _N_METERED = 4
 
@@ -77,13 +79,16 @@ def plan_forest(
     """
     drafts = Drafts(forest, limit, tools, iterations)
     site = Site(forest, limit, tools, False, iterations)
+    is_ordered = scheduler is BatchScheduler.ORDERED
+    if site.is_hopeless:
+        best = _lowest(replace(site, has_loops=is_ordered), drafts)
+        return replace(best, draft=drafts.finished(best.draft))
     best = _searched(site, drafts, None, n_drafts or _N_DRAFTS)
-    if scheduler is BatchScheduler.ORDERED:
+    if is_ordered and (not best.fits or best.draft.macs > best.least_macs):
         site = replace(site, has_loops=True)
-        if not best.fits or best.draft.macs > best.least_macs:
-            best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
+        best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
     if not best.fits:
-        best = _lowest(site, drafts, best)
+        best = _lowest(replace(site, has_loops=is_ordered), drafts)
     draft = drafts.finished(best.draft)
     return replace(best, draft=draft, fits=draft.over_bytes == 0)
 
@@ -107,8 +112,10 @@ def _searched(site: Site, drafts: Drafts, known: Draft | None, n_drafts: int) ->
         open_site = replace(site, given=draft.placements, n_open=_N_OPEN)
 
     def score(placements: Placements) -> float | None:
-        sketch = drafts.sketch(placements)
+        sketch = drafts.sketch(placements, 0)
         if sketch is None or sketch.over_bytes > 0:
+            return None
+        if not is_small and sketch.macs >= draft.macs:
             return None
         made = drafts.draft(placements)
         return None if made is None or made.over_bytes > 0 else made.macs
@@ -146,7 +153,10 @@ def _descended(site: Site, drafts: Drafts, known: Draft | None) -> Draft:
             if not _matters(site, value, at, seen[at]):
                 continue
             for each in site.others(value, at):
-                sketch = drafts.sketch(each)
+                best = seen[at]
+                if best.excess_bytes == 0 and site.floor(each) >= best.macs:
+                    continue
+                sketch = drafts.sketch(each, best.excess_bytes)
                 if sketch is not None:
                     seen[each] = sketch
                     at = min(at, each, key=lambda one: seen[one].rank)
@@ -177,12 +187,42 @@ def _metered(drafts: Drafts, seen: Mapping[Placements, Sketch], known: Draft | N
     return best
 
 
-def _lowest(site: Site, drafts: Drafts, best: Planned) -> Planned:
-    """The draft of the smallest peak: the same search, without any room."""
-    limits = site.limit.peak_bytes, site.limit.workspace_bytes
-    nothing = Limit(*(None if given is None else 0 for given in limits))
-    tight = Drafts(drafts.forest, nothing, drafts.tools, drafts.iterations)
-    free = replace(site, limit=Limit(None, None))
-    found = drafts.judged(tight.finished(_descended(free, tight, None)))
-    chosen = min(best.draft, found, key=lambda draft: draft.key)
-    return replace(best, draft=chosen, path=site.path(chosen.placements), proven=False)
+def _lowest(site: Site, drafts: Drafts) -> Planned:
+    """The best plan that fits on the way to the smallest peak, or the one of that peak.
+
+    The way does not depend on the limit, so that a peak that it finds is found again, and kept,
+    where it is the limit.
+    """
+    is_small = len(site.all_shared) <= _N_SMALL
+    way = _without_room(site, drafts) if is_small else _halving(site, drafts)
+    judged = [drafts.judged(draft) for draft in way]
+    chosen = min(judged, key=lambda draft: draft.key)
+    path, fits = site.path(chosen.placements), chosen.over_bytes == 0
+    return Planned(chosen, path, fits, False, site.plain_macs, SearchStats())
+
+
+def _without_room(site: Site, drafts: Drafts) -> Iterator[Draft]:
+    """The drafts of searches without any room.
+
+    A site without a limit asks for whole values and few loops, one without room for slices and
+    more loops.
+    """
+    tight = drafts.within(site.target(0))
+    for limit in (Limit(None, None), tight.limit):
+        yield tight.finished(_descended(replace(site, limit=limit), tight, None))
+
+
+def _halving(site: Site, drafts: Drafts) -> Iterator[Draft]:
+    """The drafts on a way that halves what lies between the smallest peak and the results."""
+    least_bytes, lowest = site.result_bytes, None
+    target_bytes = 2 * least_bytes
+    for _ in range(_N_LOWERED):
+        tight = drafts.within(site.target(target_bytes))
+        known = None if lowest is None else tight.judged(lowest)
+        found = _descended(replace(site, limit=tight.limit), tight, known)
+        if lowest is None or found.space_bytes < lowest.space_bytes:
+            lowest = found
+        if found.over_bytes > 0:
+            least_bytes = target_bytes
+        target_bytes = (least_bytes + lowest.space_bytes) // 2
+        yield tight.finished(found)

@@ -53,6 +53,16 @@ def furnished(forest: Forest, parts: tuple[Part, ...], limit: Limit, tools: Tool
     return _Rooms(forest, limit, tools, parts).block()
 
 
+def held_bytes(forest: Forest, parts: tuple[Part, ...], limit: Limit, tools: Tools) -> int:
+    """Bytes by which values alone pass a limit, of all productions together.
+
+    No plan of these parts in their order has a smaller `excess_bytes`: trees come on top, and
+    wider trips hold more.
+    """
+    rooms = _Rooms(forest, limit, tools, parts)
+    return rooms.held(rooms.bare.block, (), Alive(0, 0))
+
+
 def trips_of(loop: Together) -> int:
     """Number of trips of a common loop."""
     return len(loop.edges) - 1 if loop.edges else -(-loop.extent // max(loop.width, 1))
@@ -144,7 +154,7 @@ class _Rooms:
         wide = next(
             n
             for n, loop in enumerate(loops)
-            if n == narrow or not self._held_over(item.body, (*around, loop), alive)
+            if n == narrow or not self.held(item.body, (*around, loop), alive)
         )
         best = self._looped(item, loops[wide], around, alive)
         if best.over_bytes == 0 or wide == narrow:
@@ -165,22 +175,21 @@ class _Rooms:
         made = self._filled(item.body, (*around, loop), alive)
         return replace(made, block=(replace(loop, body=made.block),))
 
-    def _held_over(self, block: Block, around: tuple[Together, ...], alive: Alive) -> bool:
-        """Whether the values alone that are alive in a block pass the limit, however it is cut."""
+    def held(self, block: Block, around: tuple[Together, ...], alive: Alive) -> int:
+        """Bytes by which the values alone that are alive in a block pass the limit, cut finest."""
         lives = self.bare.lives(block, tuple(loop.number for loop in around))
+        over = 0
         for item, (begin, end) in zip(block, lives, strict=True):
             for value in begin:
                 alive = alive.plus(self._bytes(value, around), self.bare.is_result(value))
-            room = alive.room(self.limit)
-            if room is not None and room < 0:
-                return True
             if isinstance(item, Together):
                 finest = list(self._widths(item))[-1]
-                if self._held_over(item.body, (*around, finest), alive):
-                    return True
+                over += self.held(item.body, (*around, finest), alive)
+            else:
+                over += max(-(alive.room(self.limit) or 0), 0)
             for value in end:
                 alive = alive.plus(-self._bytes(value, around), self.bare.is_result(value))
-        return False
+        return over
 
     def _widths(self, item: Together) -> Iterator[Together]:
         """The loop in more and more trips."""
