@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import einbound as eb
+from einbound.api import tuning
 from einbound.api.kernels import kernel_choices
 from einbound.demo import Example, demonstrate
 from einbound.errors import EinboundError
@@ -26,6 +27,8 @@ from einbound.expr.subscripts import read
 from einbound.machine.doctor import diagnosis
 from einbound.report.figures import columns
 from einbound.report.kernel import explain_all
+from einbound.report.tuning import tuned_table
+from einbound.tune.exchange import exported, imported
 
 Array = NDArray[Any]
 
@@ -138,6 +141,52 @@ def _stored(name: str) -> eb.Plan:
             "--size i=64 j=64"
         ) from None
     return eb.Plan.from_json(text)
+
+
+def tune(chosen: argparse.Namespace) -> int:
+    """Measure kernels of an expression's steps, and keep the best for this machine."""
+    report = tuning.tune(_expressed(chosen.expression, chosen), **_allowed(chosen))
+    print(report.to_json() if chosen.json else report)
+    return 0
+
+
+def _allowed(chosen: argparse.Namespace) -> dict[str, Any]:
+    """How much tuning may spend, as far as that is said."""
+    asked = {"budget": chosen.budget, "seconds": chosen.seconds}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def cache(chosen: argparse.Namespace) -> int:
+    """List, write out, read in or clear the tuned kernels of this machine, or tell their file."""
+    action: Callable[[argparse.Namespace], None] = chosen.action
+    action(chosen)
+    return 0
+
+
+def _cache_path(_: argparse.Namespace) -> None:
+    print(tuning.records_file())
+
+
+def _cache_list(_: argparse.Namespace) -> None:
+    print(tuned_table(tuning.kept().winners()))
+
+
+def _cache_export(chosen: argparse.Namespace) -> None:
+    text = exported(tuning.kept().winners())
+    if chosen.file is None:
+        sys.stdout.write(text)
+    else:
+        Path(chosen.file).write_text(text, "utf-8")
+
+
+def _cache_import(chosen: argparse.Namespace) -> None:
+    winners = imported(Path(chosen.file).read_text("utf-8"))
+    tuning.kept().crown(winners)
+    print(f"{len(winners)} winners were read from {chosen.file}")
+
+
+def _cache_clear(_: argparse.Namespace) -> None:
+    print(f"{tuning.kept().clear()} rows were removed from {tuning.records_file()}")
 
 
 def demo(chosen: argparse.Namespace) -> int:
@@ -282,6 +331,27 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--lattice", action="store_true", help="propose all tile sizes, not the menus alone"
     )
+
+    command = _command(commands, "tune", tune)
+    _add_expression(command)
+    _add_sizes(command, "extent of each label: i=512 k=512 j=512")
+    command.add_argument("--budget", type=int, metavar="N", help="kernels measured a product")
+    command.add_argument("--seconds", type=float, metavar="S", help="begin none after these")
+    command.add_argument("--json", action="store_true", help="print the report as JSON")
+
+    actions = _command(commands, "cache", cache).add_subparsers(required=True, metavar="ACTION")
+    for name, action, summary in (
+        ("list", _cache_list, "winners by product"),
+        ("export", _cache_export, "winners as text that can be checked into source"),
+        ("import", _cache_import, "take over winners from such a text"),
+        ("clear", _cache_clear, "forget all that was measured"),
+        ("path", _cache_path, "the file in which records are"),
+    ):
+        one = actions.add_parser(name, help=summary, description=summary)
+        one.set_defaults(action=action)
+        if name in ("export", "import"):
+            n_files = "?" if name == "export" else None
+            one.add_argument("file", nargs=n_files, metavar="FILE", help="a file of text")
 
     command = _command(commands, "demo", demo)
     _add_sizes(command, "extents that replace the example's own")

@@ -6,12 +6,13 @@ Pure functions of a product and a processor; what of it is proposed in which ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from statistics import median
 
 from einbound.kernels.decisions import RegisterTile
 from einbound.kernels.geometry import CpuPacked
-from einbound.kernels.microkernel import Ports, block_cycles, is_spilled
+from einbound.kernels.microkernel import Ports, block_cycles, is_spilled, predicted_cycles
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.register_tile import lane_ladder
 from einbound.machine.limits import CacheLevel, HardwareLimits
@@ -63,7 +64,7 @@ def register_tiles(
         >>> [tile.label for tile in register_tiles(problem, cpu, Precision.FLOAT64)]
         ['rm4 rn3 lanes4', 'rm6 rn2 lanes4', 'rm2 rn4 lanes4']
     """
-    ports = ports_of(limits)
+    ports = ports_of(limits, number.real)
     if ports is None:
         return ()
     parts = number.n_parts
@@ -86,12 +87,26 @@ def register_tiles(
     return tuple(RegisterTile(*tile) for tile in list(best.values())[:N_TILES])
 
 
-def ports_of(limits: HardwareLimits) -> Ports | None:
-    """What one core does in a cycle; None where that is not known."""
+def ports_of(limits: HardwareLimits, number: Precision | None = None) -> Ports | None:
+    """What one core does in a cycle; None where that is not known.
+
+    Args:
+        limits: The processor.
+        number: The real format whose measured tiles count; None: none do.
+    """
     counts = (limits.fma_per_cycle, limits.fma_latency_cycles, limits.vector_registers)
     if counts[0] is None or counts[1] is None or counts[2] is None:
         return None
-    return Ports(counts[0], counts[1], counts[2])
+    ports = Ports(counts[0], counts[1], counts[2])
+    seen = tuple(
+        ((each.rm, each.rn), each.rm * each.rn / (ports.fma_per_cycle * each.share))
+        for each in limits.tile_speeds
+        if each.number is number
+    )
+    if not seen:
+        return ports
+    slowdown = median(cycles / predicted_cycles(*tile, ports) for tile, cycles in seen)
+    return replace(ports, measured=seen, slowdown=max(1.0, slowdown))
 
 
 def cached_panels(tile: RegisterTile, limits: HardwareLimits, n_bytes: int) -> Panels:

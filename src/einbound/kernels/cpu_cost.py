@@ -68,8 +68,8 @@ class Blocks:
 
 def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitment) -> Cost | None:
     """The least seconds of all kernels that a commitment leaves; None: no coverage."""
-    ports = ports_of(limits)
     number = compute_precision(problem)
+    ports = ports_of(limits, number.real)
     if ports is None or limits.clock_hz is None or not limits.levels:
         return None
     lanes = limits.lanes(number.real)

@@ -31,11 +31,15 @@ class Ports:
         fma_per_cycle: Vector multiply-adds that are started.
         fma_latency_cycles: Cycles until the result of one can be used.
         vector_registers: Registers that a program can name.
+        measured: Rows and vectors of tiles whose code was measured, each with the cycles of a step.
+        slowdown: How many times as long as predicted other tiles take.
     """
 
     fma_per_cycle: int
     fma_latency_cycles: int
     vector_registers: int
+    measured: tuple[tuple[tuple[int, int], float], ...] = ()
+    slowdown: float = 1.0
 
 
 def is_spilled(rm: int, rn: int, ports: Ports) -> bool:
@@ -45,6 +49,9 @@ def is_spilled(rm: int, rn: int, ports: Ports) -> bool:
 
 def step_cycles(rm: int, rn: int, ports: Ports) -> float:
     """Cycles of one step over k of a tile of rm rows of rn vectors.
+
+    What was measured goes before what is predicted: a model of ports does not know how good the
+    code of a compiler is.
 
     Args:
         rm: Rows.
@@ -59,6 +66,14 @@ def step_cycles(rm: int, rn: int, ports: Ports) -> float:
         >>> [step_cycles(rm, rn, core) for rm, rn in [(6, 2), (2, 2), (12, 1), (3, 4)]]
         [6.0, 4.0, 6.5, 9.0]
     """
+    seen = dict(ports.measured).get((rm, rn))
+    if seen is not None:
+        return max(seen, rm * rn / ports.fma_per_cycle)
+    return predicted_cycles(rm, rn, ports) * ports.slowdown
+
+
+def predicted_cycles(rm: int, rn: int, ports: Ports) -> float:
+    """The same of a tile whose code nobody measured, on a core that never waits."""
     chain = ports.fma_latency_cycles
     if is_spilled(rm, rn, ports):
         chain += FORWARD_CYCLES

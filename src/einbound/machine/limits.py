@@ -32,6 +32,7 @@ __all__ = [
     "MmaTile",
     "Scope",
     "StagedLayout",
+    "TileSpeed",
     "Triple",
 ]
 
@@ -58,6 +59,31 @@ class CacheLevel:
             object.__setattr__(self, name, count(f"{name} of a level", getattr(self, name)))
         per_second = rate("bytes_per_second of a level", self.bytes_per_second)
         object.__setattr__(self, "bytes_per_second", per_second)
+
+
+@dataclass(frozen=True, slots=True)
+class TileSpeed:
+    """How fast the code of one register tile was seen to run.
+
+    Attributes:
+        number: The real format that it computes in.
+        rm: Rows.
+        rn: Vectors in a row, as wide as the processor has them.
+        share: Of the multiply-adds that the core can start, those that it did; above 0, at most 1.
+    """
+
+    number: Precision
+    rm: int
+    rn: int
+    share: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", Precision.of(self.number))
+        for name in ("rm", "rn"):
+            object.__setattr__(self, name, count(f"{name} of a tile", getattr(self, name)))
+        share = rate("share of a tile", self.share)
+        if share > 1:
+            raise MachineError(f"share of a tile is {self.share!r}; expected at most 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +114,7 @@ class HardwareLimits:
         n_cores: Cores that may be used.
         format_flops: Ceilings of floating point operations per second by format, matrix
             instructions included.
+        tile_speeds: Register tiles whose code was measured here.
         n_sm: Multiprocessors.
         registers_per_sm: 32-bit registers of each.
         max_registers_per_thread: 32-bit registers that one thread can name.
@@ -114,6 +141,7 @@ class HardwareLimits:
     clock_hz: float | None = None
     n_cores: int | None = None
     format_flops: tuple[tuple[Precision, float], ...] = ()
+    tile_speeds: tuple[TileSpeed, ...] = ()
     n_sm: int | None = None
     registers_per_sm: int | None = None
     max_registers_per_thread: int | None = None
@@ -130,6 +158,8 @@ class HardwareLimits:
         flag("native_fp16_arithmetic", self.native_fp16_arithmetic)
         levels = tuple(record(CacheLevel, given) for given in items("levels", self.levels))
         object.__setattr__(self, "levels", levels)
+        speeds = tuple(record(TileSpeed, given) for given in items("tile_speeds", self.tile_speeds))
+        object.__setattr__(self, "tile_speeds", speeds)
         if self.mma is not None:
             object.__setattr__(self, "mma", record(MmaLimits, self.mma))
         rates = [

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from einbound.kernels.problem import MatmulProblem
 from einbound.machine.calibration import Accord, Agreement
 from einbound.report.figures import columns, count, duration
 from einbound.tune.records import Outcome, Record
@@ -178,6 +181,32 @@ class TuneReport:
     def __str__(self) -> str:
         skipped = [f"{text}\n\nnot tuned\n  {reason}" for text, reason in self.skipped]
         return "\n\n\n".join([*map(str, self.products), *skipped])
+
+
+def tuned_table(winners: Iterable[Record]) -> str:
+    """Winners by product, as a table.
+
+    Args:
+        winners: One for each product and context.
+
+    Example:
+        >>> tuned_table([])
+        'no kernel was tuned yet'
+    """
+    rows = [
+        (
+            str(MatmulProblem.from_json(each.problem)),
+            duration(each.seconds or 0.0),
+            f"{each.ratio or 1.0:.3f}x",
+            each.context.cpu,
+            each.label,
+        )
+        for each in winners
+    ]
+    if not rows:
+        return "no kernel was tuned yet"
+    head = ("product", "time", "of untuned", "processor", "kernel")
+    return "\n".join(columns([head, *rows], "<>><<"))
 
 
 def _told(seen: Agreement) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from einbound.errors import BuildError, KernelError
 from einbound.kernels.emit_c import c_source
@@ -22,6 +23,9 @@ from einbound.tune.records import Outcome
 from einbound.tune.trial import TRIAL_SECONDS, Trial, trial
 from einbound.tune.tuner import Built, Failure
 
+#: Workspace that candidates share; memory that none of them touches is none.
+ROOM_BYTES = 64 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -31,18 +35,21 @@ class Bench:
         operands: What they run on.
         toolchain: What compiles them.
         limits: The processor.
+        room: Workspace that all of them share, as the steps of a plan do: one that only a single
+            candidate uses would be cold in a round of many.
         trial_seconds: How long the first run of each may take, in a process of its own.
     """
 
     operands: Operands
     toolchain: Toolchain
     limits: HardwareLimits
+    room: NDArray[np.uint8] = field(repr=False)
     trial_seconds: float = TRIAL_SECONDS
 
     @classmethod
     def of(cls, problem: MatmulProblem, toolchain: Toolchain, limits: HardwareLimits) -> Bench:
         """The bench of a product."""
-        return cls(Operands.of(problem), toolchain, limits)
+        return cls(Operands.of(problem), toolchain, limits, np.empty(ROOM_BYTES, np.uint8))
 
     def __call__(self, problem: MatmulProblem, spec: KernelSpec) -> Built | Failure:
         """A kernel of the product, or why it cannot be run."""
@@ -64,7 +71,8 @@ class Bench:
     def _built(self, path: Path, task: Task, source: str) -> Built:
         call, held = load(path).call, self.operands
         words = np.array(task.words, np.int64)
-        room = np.empty(task.workspace_bytes + LINE_BYTES, np.uint8)
+        is_enough = task.workspace_bytes + LINE_BYTES <= self.room.nbytes
+        room = self.room if is_enough else np.empty(task.workspace_bytes + LINE_BYTES, np.uint8)
         room = room[-room.ctypes.data % LINE_BYTES :]
         first, second = (held.b, held.a) if task.swapped else (held.a, held.b)
         address = words.ctypes.data

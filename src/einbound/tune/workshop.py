@@ -28,6 +28,7 @@ from einbound.tune.bench import Bench
 from einbound.tune.build import Toolchain
 from einbound.tune.choice import TunedChoice
 from einbound.tune.measure import Rounds
+from einbound.tune.profile import store_profile, stored_profile, tile_speeds
 from einbound.tune.ranking import Candidate, Ranking
 from einbound.tune.records import Context, Record, reading_of
 from einbound.tune.store import Store
@@ -56,8 +57,8 @@ class Workshop:
 
     @classmethod
     def here(cls, toolchain: Toolchain) -> Workshop:
-        """That of this processor, records beside the objects."""
-        limits = replace(detected().limits, n_cores=1)
+        """That of this processor, its records and its profile beside the objects."""
+        limits = stored_profile(toolchain.folder, replace(detected().limits, n_cores=1))
         return cls(toolchain, limits, Store(Path(toolchain.folder) / RECORDS))
 
     @property
@@ -122,6 +123,21 @@ class Workshop:
         for seen in disagreements(tuned.records, self.limits):
             log.warning("%s is faster than the peaks allow: %s", seen.row.label, seen.implied)
         return tuned
+
+    def calibrated(self, rounds: Rounds | None = None) -> Workshop:
+        """The same with the speeds of this processor's register tiles, which are kept.
+
+        Args:
+            rounds: How often each is timed; None: the usual.
+        """
+
+        def bench_of(problem: MatmulProblem) -> Bench:
+            return Bench.of(problem, self.toolchain, self.limits)
+
+        plain = replace(self.limits, tile_speeds=())
+        limits = replace(plain, tile_speeds=tile_speeds(plain, bench_of, rounds))
+        store_profile(self.toolchain.folder, limits)
+        return replace(self, limits=limits)
 
     def _seconds(
         self, spec: KernelSpec, problem: MatmulProblem, seen: MatmulProblem
