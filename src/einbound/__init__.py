@@ -7,11 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from einbound.api.einsum import einsum
+from einbound.api.options import options
 from einbound.api.plan import Plan, plan
 from einbound.errors import (
     BackendError,
     BudgetError,
     BudgetWarning,
+    BuildError,
     DTypeError,
     EinboundError,
     EquationsError,
@@ -49,6 +51,7 @@ __all__ = [
     "BudgetError",
     "BudgetPoint",
     "BudgetWarning",
+    "BuildError",
     "Combine",
     "DTypeError",
     "Effort",
@@ -78,6 +81,7 @@ __all__ = [
     "budget_curve",
     "einsum",
     "kernels",
+    "options",
     "plan",
     "space",
 ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from einbound.api.options import current_options
+from einbound.api.options import Options, current_options
 from einbound.backends.backend import Backend
 from einbound.backends.sizes import Metered
 from einbound.errors import BackendError
@@ -18,6 +18,8 @@ from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
 if TYPE_CHECKING:
     from einbound.backends.native_ways import NativeWays
+    from einbound.machine.limits import HardwareLimits
+    from einbound.tune.records import Record
 
 #: Hexadecimal digits that tell processors apart.
 _N_DIGITS = 16
@@ -44,10 +46,14 @@ class Engine:
 
     @property
     def profile(self) -> str:
-        """A word for the processor that kernels are chosen for; "" where none are."""
+        """A word for the processor, and the records, that kernels are chosen by; "" for none."""
         if self.ways is None:
             return ""
-        return sha256(repr(self.ways.limits).encode()).hexdigest()[:_N_DIGITS]
+        told = repr(self.ways.limits)
+        winners = getattr(self.ways.choose, "pinned", None)
+        if winners is not None:
+            told += "".join(record.to_json() for record in winners)
+        return sha256(told.encode()).hexdigest()[:_N_DIGITS]
 
     def with_kernels(self, made: Any, limit: Limit) -> Any:
         """An executable of a plan, or of a forest, with kernels where they fit.
@@ -86,25 +92,54 @@ def engine_of(given: object, n_threads: int | None = None) -> Engine:
     if backend is Backend.NUMPY:
         return NUMPY
     threads = options.n_threads if n_threads is None else n_threads
-    engine = _engine(backend, threads, options.compiler, options.cache_folder)
+    measured = _measured(options) if options.tuned else None
+    engine = _engine(backend, threads, options.compiler, options.cache_folder, measured)
     if backend is Backend.NATIVE and engine.ways is None:
         raise BackendError(f"backend 'native' was asked for: {engine.why}; or use backend='auto'")
     return engine
 
 
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What was measured on this machine, as it is now."""
+
+    winners: tuple[Record, ...]
+    limits: HardwareLimits
+
+
+def _measured(options: Options) -> _Measured:
+    folder = options.cache_folder
+    records = import_module("einbound.tune.workshop").RECORDS
+    store = import_module("einbound.tune.store").Store(folder / records)
+    profile = import_module("einbound.tune.profile").stored_profile(folder, _limits())
+    return _Measured(store.winners(), profile)
+
+
+def _limits() -> HardwareLimits:
+    limits: HardwareLimits = import_module("einbound.machine.cpu").detected().limits
+    return limits
+
+
 @lru_cache(maxsize=64)
-def _engine(backend: Backend, n_threads: int, compiler: str | None, cache: Path) -> Engine:
+def _engine(
+    backend: Backend,
+    n_threads: int,
+    compiler: str | None,
+    cache: Path,
+    measured: _Measured | None,
+) -> Engine:
     build = import_module("einbound.tune.build")
     found = build.find_compiler(compiler)
     if isinstance(found, str):
         return Engine(backend, None, found)
+    toolchain = build.Toolchain(found, cache)
     ways: NativeWays = _native().NativeWays(
-        backend,
-        build.Toolchain(found, cache),
-        import_module("einbound.machine.cpu").detected().limits,
-        n_threads,
-        DEFAULT_BUFFER_BYTES,
+        backend, toolchain, _limits(), n_threads, DEFAULT_BUFFER_BYTES
     )
+    if measured is not None:
+        context = import_module("einbound.tune.workshop").context_of(toolchain)
+        choice = import_module("einbound.tune.choice").TunedChoice(context, None, measured.winners)
+        ways = replace(ways, choose=choice, limits=measured.limits)
     return Engine(backend, ways)
 
 

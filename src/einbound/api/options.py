@@ -31,12 +31,15 @@ class Options:
             $EINBOUND_THREADS says, else 1. Those of BLAS are its own.
         cache: The folder of compiled objects and records; None: what $EINBOUND_CACHE says, else
             the user's cache.
+        tuned: Whether kernels are chosen by what was measured on this machine (`einbound.tune`);
+            else plans do not depend on local records.
     """
 
     memory_limit: int | str | None = None
     backend: str | None = None
     threads: int | None = None
     cache: str | os.PathLike[str] | None = None
+    tuned: bool = False
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
@@ -96,7 +99,7 @@ def options(**given: Any) -> Iterator[Options]:
     They hold in the thread, or the task, that sets them.
 
     Args:
-        given: Fields of `Options`: `memory_limit`, `backend`, `threads`, `cache`.
+        given: Fields of `Options`: `memory_limit`, `backend`, `threads`, `cache`, `tuned`.
 
     Raises:
         TypeError: There is no such option.

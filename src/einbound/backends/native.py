@@ -61,6 +61,12 @@ class NativeStep:
             workspace_limit=self.room_bytes,
         )
 
+    def is_cut(self, task: Task) -> bool:
+        """Whether its blocks were made smaller to fit the room."""
+        pick = self.pick
+        ample = task_of(pick.problem, pick.spec, pick.member, accumulate=False)
+        return ample.workspace_bytes > task.workspace_bytes
+
     def workspace_bytes(self, task: Task) -> int:
         """Bytes of the workspaces of all workers, and what starting them at lines takes.
 

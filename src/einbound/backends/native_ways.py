@@ -11,9 +11,10 @@ from einbound.backends.backend import Backend
 from einbound.backends.native import NativeStep, built
 from einbound.backends.sizes import Metered
 from einbound.errors import BuildError, KernelError
+from einbound.kernels.cost import Cost, cost
 from einbound.kernels.pick import Choose, Pick, pick, untuned
 from einbound.kernels.problem import MatmulProblem
-from einbound.kernels.task import LINE_BYTES
+from einbound.kernels.task import LINE_BYTES, WORDS
 from einbound.machine.limits import HardwareLimits
 from einbound.plan.price import Limit
 from einbound.step.blocked import Core, Way
@@ -118,9 +119,7 @@ def _chosen(ways: NativeWays, plain: Way) -> Way:
 
 def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
     """The way of a kernel, or why it cannot be taken."""
-    seconds = CALL_SECONDS + SLOWDOWN * (picked.seconds or 0.0)
-    if picked.seconds is None:
-        seconds = plain.seconds
+    seconds = _kernel_seconds(picked.cost, plain)
     n_workers = max(1, min(ways.n_threads, int(seconds / SHARED_FROM_SECONDS)))
     each = max((ways.room_bytes - LINE_BYTES) // n_workers // LINE_BYTES * LINE_BYTES, 0)
     step = NativeStep(picked, ways.toolchain, plain.accumulate, each, n_workers)
@@ -130,6 +129,11 @@ def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
         return str(error)
     if task.n_chunks < n_workers:
         step = replace(step, n_workers=max(task.n_chunks, 1))
+    if step.is_cut(task):
+        sizes = dict(zip(WORDS, task.words, strict=False))
+        cut = replace(picked.spec, bm=sizes["BM"], bn=sizes["BN"], bk=sizes["BK"])
+        found = cost(cut, picked.problem, replace(ways.limits, n_cores=1))
+        seconds = max(seconds, _kernel_seconds(found, plain))
     pair = plain.pair
     groups = (pair.groups[each] for each in (Group.BATCH, Group.ROW, Group.COLUMN, Group.SUM))
     return Way(
@@ -142,6 +146,11 @@ def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
         native=step,
         why=f"predicted {_seconds(seconds)}; {plain.core.value} {_seconds(plain.seconds)}",
     )
+
+
+def _kernel_seconds(found: Cost | None, plain: Way) -> float:
+    """Seconds of a call of a kernel in one thread; without a price, those of NumPy's way."""
+    return plain.seconds if found is None else CALL_SECONDS + SLOWDOWN * found.seconds
 
 
 def _seconds(seconds: float) -> str:

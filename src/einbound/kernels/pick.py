@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from einbound.errors import KernelError
-from einbound.kernels.bounds import score_bound
-from einbound.kernels.cost import cost
+from einbound.kernels.bounds import model_score, score_bound
+from einbound.kernels.cost import Cost, cost
 from einbound.kernels.family import family_tree
 from einbound.kernels.member import Member, member_of
 from einbound.kernels.menu import Menu
@@ -21,9 +21,6 @@ from einbound.space.search import search
 #: What chooses: a kernel's parameters for a product in its canonical form.
 Choose: TypeAlias = Callable[[MatmulProblem, HardwareLimits], KernelSpec]
 
-#: A product of complex numbers is four of real ones.
-REAL_PRODUCTS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Pick:
@@ -33,13 +30,13 @@ class Pick:
         problem: The product, in its canonical form.
         spec: The kernel.
         member: The object that it needs.
-        seconds: What the model predicts for one core; None: it says nothing.
+        cost: What the model predicts for one core; None: it says nothing.
     """
 
     problem: MatmulProblem
     spec: KernelSpec
     member: Member
-    seconds: float | None
+    cost: Cost | None
 
     def __str__(self) -> str:
         return self.member.name
@@ -62,24 +59,23 @@ def untuned(problem: MatmulProblem, limits: HardwareLimits) -> KernelSpec:
         >>> untuned(MatmulProblem(m=512, n=512, k=512), limits).tile
         RegisterTile(rm=6, rn=2, lanes=8)
     """
-    seen = as_real(problem)
     menu = Menu.default(limits)
+    priced = model_score(problem, limits)
 
     def score(spec: KernelSpec) -> float | None:
         try:
-            member_of(problem, of_numbers(spec, problem), limits)
+            member_of(problem, spec, limits)
         except KernelError:
             return None
-        found = cost(spec, seen, limits)
-        return None if found is None else found.seconds
+        return priced(spec)
 
-    found = search(family_tree(seen, limits, menu), score, score_bound(seen, limits, menu))
+    found = search(family_tree(problem, limits, menu), score, score_bound(problem, limits, menu))
     if found.best is None:
         raise KernelError(
             f"no kernel is known for {problem}: of those that are proposed, none has both a price "
             "by the model and an emitter; it runs as NumPy would"
         )
-    return of_numbers(found.best, problem)
+    return found.best
 
 
 @lru_cache(maxsize=4096)
@@ -96,21 +92,4 @@ def pick(problem: MatmulProblem, limits: HardwareLimits, choose: Choose = untune
         member = member_of(problem, spec, limits)
     except KernelError as error:
         return str(error)
-    plain = spec if as_real(problem) is problem else replace(spec, tile=None)
-    found = cost(plain, as_real(problem), limits)
-    n_products = 1 if as_real(problem) is problem else REAL_PRODUCTS
-    return Pick(problem, spec, member, None if found is None else n_products * found.seconds)
-
-
-def as_real(problem: MatmulProblem) -> MatmulProblem:
-    """The product with real numbers in the place of complex ones; itself if it has none."""
-    stored = (problem.a_dtype, problem.b_dtype, problem.out_dtype)
-    a, b, c = (each.real for each in stored)
-    if (a, b, c) == stored:
-        return problem
-    return replace(problem, a_dtype=a, b_dtype=b, out_dtype=c)
-
-
-def of_numbers(spec: KernelSpec, problem: MatmulProblem) -> KernelSpec:
-    """A kernel for real numbers as one for those of a product: a complex tile is narrower."""
-    return spec if as_real(problem) is problem else replace(spec, tile=None)
+    return Pick(problem, spec, member, cost(spec, problem, limits))

@@ -12,7 +12,7 @@ from einbound.kernels.emit_c import c_source
 from einbound.kernels.family import family_tree
 from einbound.kernels.member import member_of
 from einbound.kernels.nest import nest_of
-from einbound.kernels.pick import as_real, of_numbers, untuned
+from einbound.kernels.pick import untuned
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
 from einbound.machine.limits import HardwareLimits
@@ -69,11 +69,10 @@ def replay(record: Record, problem: MatmulProblem, limits: HardwareLimits) -> Ke
     """
     try:
         decisions = decisions_of(record.decisions)
-        spec = spec_at(family_tree(as_real(problem), limits), decisions)
+        spec = spec_at(family_tree(problem, limits), decisions)
         if spec is None:
             log.warning("no kernel %s is proposed for %s any more", record.label, problem)
             return None
-        spec = of_numbers(spec, problem)
         source = c_source(nest_of(member_of(problem, spec, limits)))
     except KernelError as error:
         log.warning("the kernel %s of %s is left out: %s", record.label, problem, error)

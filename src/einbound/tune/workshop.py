@@ -14,7 +14,7 @@ from einbound.kernels.decisions import Decision
 from einbound.kernels.family import family_tree
 from einbound.kernels.floors import floor
 from einbound.kernels.member import member_of
-from einbound.kernels.pick import as_real, of_numbers, untuned
+from einbound.kernels.pick import untuned
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
 from einbound.machine.calibration import Accord, Agreement, agreement
@@ -73,7 +73,7 @@ class Workshop:
 
     def tree(self, problem: MatmulProblem) -> Tree[Decision, KernelSpec]:
         """All kernels that are proposed for a product."""
-        return family_tree(as_real(problem), self.limits)
+        return family_tree(problem, self.limits)
 
     def ranking(self, problem: MatmulProblem) -> Ranking:
         """These kernels in the order in which they are tried, the untuned choice first.
@@ -82,9 +82,8 @@ class Workshop:
             KernelError: There is no untuned choice.
         """
         chosen = untuned(problem, self.limits)
-        seen = as_real(problem)
         found = [
-            Candidate(path, of_numbers(spec, problem), self._seconds(spec, problem, seen))
+            Candidate(path, spec, self._seconds(spec, problem))
             for path, spec in enumerate_leaves(self.tree(problem))
         ]
         first = next((each.path for each in found if each.spec == chosen), None)
@@ -139,15 +138,13 @@ class Workshop:
         store_profile(self.toolchain.folder, limits)
         return replace(self, limits=limits)
 
-    def _seconds(
-        self, spec: KernelSpec, problem: MatmulProblem, seen: MatmulProblem
-    ) -> float | None:
+    def _seconds(self, spec: KernelSpec, problem: MatmulProblem) -> float | None:
         """What the model says; None also where no C is emitted, so that it comes last."""
         try:
-            member_of(problem, of_numbers(spec, problem), self.limits)
+            member_of(problem, spec, self.limits)
         except KernelError:
             return None
-        found = cost(spec, seen, self.limits)
+        found = cost(spec, problem, self.limits)
         return None if found is None else found.seconds
 
 
