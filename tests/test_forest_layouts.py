@@ -17,6 +17,7 @@ from einbound.forest.layouts import LEAST_ELEMENTS, arranged
 from einbound.run.forest import ForestExecutable
 from einbound.step.blocked import Core
 from forests import direct, random_forest, random_leaves, views
+from hash_seeds import printed_under_hash_seeds
 
 #: A ring of doubles: matrices of pairs (k,c) and (i,a), which the axes as they are named are not.
 RING = """
@@ -128,3 +129,11 @@ def test_axes_that_are_read_on_a_diagonal_or_returned_as_they_are_keep_their_ord
         ]
     (n,) = found.producers[named["W"]]
     assert found.productions[n].network.output == forest.productions[n].network.output[::-1]
+
+
+def test_hash_seeds_change_no_order() -> None:
+    code = f"import einbound as eb; print(eb.Program({RING!r}).explain())"
+    texts = printed_under_hash_seeds(code)
+    assert len(texts) == 1
+    # Not the order of the equations, so that something was chosen.
+    assert "W[k,i,a,c] += V" not in texts.pop()

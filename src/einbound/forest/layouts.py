@@ -136,11 +136,12 @@ def _free(forest: Forest, least_elements: int) -> Iterator[int]:
 
 def _bound(forest: Forest, production: Production) -> Iterator[int]:
     """Operands that keep their order: on diagonals, and those that a target is a copy of."""
-    network = production.network
+    network, into = production.network, forest.values[production.into]
     is_copy = len(network.inputs) == 1 and network.inputs[0] == network.output
+    is_all = into.kind is Kind.TARGET and len(forest.producers[production.into]) == 1
     for value, access in zip(production.operands, network.accesses, strict=True):
         is_plain = all(run == (n,) for n, run in enumerate(access.axes)) and not access.dropped
-        if not is_plain or (is_copy and forest.values[production.into].kind is Kind.TARGET):
+        if not is_plain or (is_copy and is_all):
             yield value
 
 
