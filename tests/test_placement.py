@@ -228,6 +228,45 @@ def test_a_sum_that_is_read_inside_its_loop_is_refuted() -> None:
     assert str(refused) == ("a sum over a loop is complete only behind it (value = t, reader = 2)")
 
 
+def test_a_trip_that_would_add_to_two_parts_of_a_value_is_refused() -> None:
+    forest = written(
+        {
+            "s": [(1, "ij,jk->ik", ("x", "x"))],
+            "y": [(1, "ik,kl->il", ("s", "x")), (1, "ik,kl->li", ("s", "x"))],
+        },
+        {"x": (4, 4)},
+        targets=("y",),
+    )
+    loop = common(forest, 1, 0)
+    assert isinstance(loop, Common)
+    refused = broken(forest, loop)
+    assert str(refused) == "what a trip adds to a value is one part of it (value = y)"
+
+
+def test_values_alone_rule_out_no_sketch_that_takes_less() -> None:
+    forest = ladder_forest()
+    tools = shop_of(forest).tools()
+    for beside in (0, 100, 400, 1000):
+        drafts = Drafts(forest, Limit(beside, None), tools)
+        for placements in (Placements(), Placements(inline=frozenset(forest_shared(forest)))):
+            sketch = drafts.sketch(placements)
+            assert sketch is not None
+            again = Drafts(forest, Limit(beside, None), tools)
+            assert again.sketch(placements, sketch.excess_bytes) is not None
+
+
+def ladder_forest() -> Forest:
+    return written(
+        {"s": [(1, "ij,jk->ik", ("x", "x"))], "y": [(1, "ij,jk->ik", ("s", "x"))]},
+        {"x": (4, 4)},
+        targets=("y",),
+    )
+
+
+def forest_shared(forest: Forest) -> list[int]:
+    return [value.number for value in forest.values if value.kind is Kind.SHARED]
+
+
 def test_a_value_between_two_passes_is_no_part_of_a_loop() -> None:
     forest = written(
         {

@@ -24,6 +24,8 @@ _N_SMALL = 6
 _N_OPEN, _N_DRAFTS_OPEN = 4, 64
 #: Sweeps of the greedy search over all values.
 _N_SWEEPS = 3
+#: Times the multiply-adds without loops that tell of a tight limit.
+_TIGHT = 4
 #: Steps on the way to the smallest peak of a large forest.
 _N_LOWERED = 4
 #: Sketches of one search that are metered, the best ones.
@@ -79,16 +81,21 @@ def plan_forest(
     """
     drafts = Drafts(forest, limit, tools, iterations)
     site = Site(forest, limit, tools, False, iterations)
-    is_ordered = scheduler is BatchScheduler.ORDERED
+    is_ordered, is_small = scheduler is BatchScheduler.ORDERED, len(site.all_shared) <= _N_SMALL
     if site.is_hopeless:
         best = _lowest(replace(site, has_loops=is_ordered), drafts)
         return replace(best, draft=drafts.finished(best.draft))
     best = _searched(site, drafts, None, n_drafts or _N_DRAFTS)
     if is_ordered and (not best.fits or best.draft.macs > best.least_macs):
         site = replace(site, has_loops=True)
-        best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
+        if not is_small and best.fits and best.draft.macs > _TIGHT * site.plain_macs:
+            # What fits a smaller limit is better here than what one more search finds.
+            other = _lowest(site, drafts)
+            best = other if other.draft.key < best.draft.key else best
+        elif is_small or best.fits:
+            best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
     if not best.fits:
-        best = _lowest(replace(site, has_loops=is_ordered), drafts)
+        best = _lowest(site, drafts)
     draft = drafts.finished(best.draft)
     return replace(best, draft=draft, fits=draft.over_bytes == 0)
 
@@ -220,9 +227,12 @@ def _halving(site: Site, drafts: Drafts) -> Iterator[Draft]:
         tight = drafts.within(site.target(target_bytes))
         known = None if lowest is None else tight.judged(lowest)
         found = _descended(replace(site, limit=tight.limit), tight, known)
+        yield found
         if lowest is None or found.space_bytes < lowest.space_bytes:
             lowest = found
         if found.over_bytes > 0:
             least_bytes = target_bytes
         target_bytes = (least_bytes + lowest.space_bytes) // 2
-        yield tight.finished(found)
+    assert lowest is not None, "there is a first step"
+    nearest = drafts.within(site.target(lowest.space_bytes))
+    yield nearest.finished(nearest.judged(lowest))
