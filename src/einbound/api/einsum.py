@@ -78,13 +78,16 @@ def einsum(
         >>> einsum("ij,jk->ik", a, b, memory_limit="1 KiB").tolist()
         [[3.0, 3.0, 3.0, 3.0], [3.0, 3.0, 3.0, 3.0]]
     """
-    options = (optimize, dtype, order, casting, objective)
-    is_plain = type(optimize) is type(objective) is str and options == _DEFAULTS
+    usual = (optimize, dtype, order, casting, objective)
+    is_plain = type(optimize) is type(objective) is str and usual == _DEFAULTS
     is_plain = is_plain and memory_limit is None and workspace_limit is None
-    is_plain = is_plain and policy is None and tiles is None and backend is None
-    is_plain = is_plain and current_options() is NO_OPTIONS
+    is_plain = is_plain and policy is None and tiles is None
+    options = current_options()
+    if options is not NO_OPTIONS:
+        is_plain = is_plain and options.memory_limit is None and not options.tuned
+    asked = backend if options is NO_OPTIONS else (backend, options)
     if is_plain and out is None and progress is None:
-        known = _known_product(args)
+        known = _known_product(args, asked)
         if known is not None:
             return known
     engine = engine_of(backend)
@@ -107,7 +110,7 @@ def einsum(
         warn_of(planned(setting), stacklevel=3)
     if made.instant is not None and out is None and progress is None:
         if is_plain and isinstance(args[0], str):
-            _remember((args[0], *[a.shape for a in arrays]), made.instant)
+            _remember((args[0], *[a.shape for a in arrays], asked), made.instant)
         result = made.instant(*arrays)
         if result is not None:
             return result
@@ -115,7 +118,7 @@ def einsum(
 
 
 _DEFAULTS = ("auto", None, "K", "safe", "time")
-#: Products seen with default options, by text and shapes.
+#: Products seen with default arguments, by text, shapes and what they were asked to run on.
 _PRODUCTS: dict[tuple[Any, ...], Instant] = {}
 _MAX_PRODUCTS = 512
 
@@ -125,11 +128,11 @@ def _plan_of(setting: Setting) -> Plan:
     return Plan(planned(setting))
 
 
-def _known_product(args: tuple[Any, ...]) -> Any:
+def _known_product(args: tuple[Any, ...], asked: Any) -> Any:
     """The product of two arrays, if one like it was computed before; else None."""
     try:
         text, a, b = args
-        instant = _PRODUCTS.get((text, a.shape, b.shape))
+        instant = _PRODUCTS.get((text, a.shape, b.shape, asked))
     except (AttributeError, TypeError, ValueError):
         return None
     return None if instant is None else instant(a, b)

@@ -38,7 +38,7 @@ def instant_of(made: Made) -> Instant | None:
     b_shape, b_strides, b_dtype = b_layout[:3]
     shape, dtype = ready.job.result.extents, ready.job.result.dtype
     array, empty, context = np.ndarray, np.empty, quiet().copy
-    nothing = Allocator(0)
+    nothing, workspace_bytes = Allocator(0), ready.metered.workspace_bytes
     must_align = setting.limits.is_set
 
     def instant(a: Any, b: Any) -> Array | None:
@@ -58,7 +58,8 @@ def instant_of(made: Made) -> Instant | None:
         c = empty(shape, dtype)
         if is_swapped:
             a, b = b, a
-        context().run(kernel, a, b, c, False, nothing.take, nothing.give)
+        room = Allocator(workspace_bytes) if workspace_bytes else nothing
+        context().run(kernel, a, b, c, False, room.take, room.give)
         return c
 
     return instant
