@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(
 def test_a_file_that_is_locked_is_no_error(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("einbound.tune.store.BUSY_SECONDS", 0.0)
+    monkeypatch.setitem(Store.add.__globals__, "BUSY_SECONDS", 0.0)
     store.add(RECORD)
     other = sqlite3.connect(store.path)
     other.execute("BEGIN EXCLUSIVE")

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from einbound.api.optimizer import Optimizer
     from einbound.api.program import Program
     from einbound.api.staircase import BudgetPoint
+    from einbound.api.tuning import tune
+    from einbound.report.tuning import TuneReport
 
 __all__ = [
     "BackendError",
@@ -77,6 +79,7 @@ __all__ = [
     "ScheduleError",
     "Source",
     "SpaceError",
+    "TuneReport",
     "__version__",
     "budget_curve",
     "einsum",
@@ -84,6 +87,7 @@ __all__ = [
     "options",
     "plan",
     "space",
+    "tune",
 ]
 
 #: Names that few programs use: their modules are imported at first use, for a quick start.
@@ -93,10 +97,17 @@ _LATER = {
     "Equations": "einbound.api.equations",
     "Optimizer": "einbound.api.optimizer",
     "Program": "einbound.api.program",
+    "TuneReport": "einbound.report.tuning",
     "budget_curve": "einbound.api.curve",
+    "tune": "einbound.api.tuning",
 }
 #: Subpackages that are public and imported at first use.
 _PARTS = ("kernels", "space")
+
+# Whoever imports a subpackage first sets its name here. That of `einbound.tune`, which is empty,
+# must not come to stand for the function at some later moment.
+import_module("einbound.tune")
+globals().pop("tune", None)
 
 
 def __getattr__(name: str) -> object:

@@ -156,6 +156,12 @@ def _allowed(chosen: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
+def calibrate(_: argparse.Namespace) -> int:
+    """Measure the register tiles of this processor, and keep their speeds as its profile."""
+    print(tuning.calibrate())
+    return 0
+
+
 def cache(chosen: argparse.Namespace) -> int:
     """List, write out, read in or clear the tuned kernels of this machine, or tell their file."""
     action: Callable[[argparse.Namespace], None] = chosen.action
@@ -338,6 +344,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--budget", type=int, metavar="N", help="kernels measured a product")
     command.add_argument("--seconds", type=float, metavar="S", help="begin none after these")
     command.add_argument("--json", action="store_true", help="print the report as JSON")
+
+    _command(commands, "calibrate", calibrate)
 
     actions = _command(commands, "cache", cache).add_subparsers(required=True, metavar="ACTION")
     for name, action, summary in (

@@ -11,10 +11,13 @@ from einbound.api.rows import report_of
 from einbound.errors import BackendError, KernelError
 from einbound.kernels.pick import pick
 from einbound.kernels.problem import MatmulProblem
-from einbound.report.tuning import ProductReport, TuneReport
+from einbound.machine.calibration import fit
+from einbound.report.tuning import CalibrationReport, ProductReport, TuneReport
 from einbound.space.traversal import enumerate_leaves, exclusions, refutations, unknowns
 from einbound.tune.build import Toolchain, find_compiler
 from einbound.tune.measure import Clock, Rounds
+from einbound.tune.profile import PROFILE
+from einbound.tune.records import reading_of
 from einbound.tune.store import Store
 from einbound.tune.tuner import BUDGET, Allowance, Stop
 from einbound.tune.workshop import RECORDS, Workshop, disagreements
@@ -73,6 +76,32 @@ def tune(
     # What was picked before in this process was picked without these winners.
     pick.cache_clear()
     return TuneReport(tuple(reports.values()), tuple(skipped))
+
+
+def calibrate(rounds: Rounds | None = None) -> CalibrationReport:
+    """What this machine was seen to do; the speeds of its register tiles are kept as its profile.
+
+    Register tiles are compiled and timed, which takes about a minute. Peaks come from the records
+    of all kernels that were measured before.
+
+    Args:
+        rounds: How often each tile is timed; None: the usual.
+
+    Raises:
+        BackendError: There is no compiler.
+    """
+    workshop = here().calibrated(rounds)
+    records = tuple(
+        each
+        for each in workshop.store.records()
+        if each.is_measured and each.context.cpu == workshop.context.cpu
+    )
+    return CalibrationReport(
+        workshop.limits,
+        fit(reading_of(each, workshop.limits) for each in records),
+        disagreements(records, workshop.limits),
+        workshop.toolchain.folder / PROFILE,
+    )
 
 
 def here() -> Workshop:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from einbound.kernels.problem import MatmulProblem
-from einbound.machine.calibration import Accord, Agreement
+from einbound.machine.calibration import Accord, Agreement, Fit
+from einbound.machine.limits import HardwareLimits
 from einbound.report.figures import columns, count, duration
 from einbound.tune.records import Outcome, Record
 from einbound.tune.tuner import Tuned
@@ -181,6 +183,48 @@ class TuneReport:
     def __str__(self) -> str:
         skipped = [f"{text}\n\nnot tuned\n  {reason}" for text, reason in self.skipped]
         return "\n\n\n".join([*map(str, self.products), *skipped])
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """What a machine was seen to do.
+
+    Attributes:
+        limits: The processor, with the speeds of its register tiles.
+        fits: The highest rates of all kernels that were measured.
+        disagreements: Measurements that were faster than the peaks allow.
+        path: The file that the profile is kept in.
+    """
+
+    limits: HardwareLimits
+    fits: tuple[Fit, ...]
+    disagreements: tuple[Agreement, ...]
+    path: Path
+
+    def __str__(self) -> str:
+        by_speed = sorted(
+            self.limits.tile_speeds, key=lambda each: (each.number, -each.share, each.rm, each.rn)
+        )
+        tiles = [
+            (str(each.number), f"{each.rm} x {each.rn}", f"{each.share:.1%}") for each in by_speed
+        ]
+        peaks = [
+            (each.backend, f"{peak.per_second:.4g} {unit}/s", f"shown by {peak.row.label}")
+            for each in self.fits
+            for unit, peak in (("flop", each.flops), ("byte", each.bytes))
+            if peak is not None
+        ]
+        sections = [
+            ("register tiles, of what the ports allow at the highest clock", columns(tiles, "<>>")),
+            ("highest rates that were measured", columns(peaks, "<><") if peaks else []),
+            ("DISAGREEMENT WITH THE PEAKS", [_told(each) for each in self.disagreements]),
+            ("profile", [str(self.path)]),
+        ]
+        return "\n\n".join(
+            "\n".join([title, *(f"  {line}" for line in lines)])
+            for title, lines in sections
+            if lines
+        )
 
 
 def tuned_table(winners: Iterable[Record]) -> str:
