@@ -203,3 +203,12 @@ def test_the_winner_is_never_slower_than_the_untuned_choice(
     assert machine.real[won(tuned)] <= machine.real[tuned.untuned.spec.bm]
     if budget >= len(times):
         assert machine.real[won(tuned)] == min(machine.real.values())
+
+
+def test_the_best_is_confirmed_on_arrays_of_its_own() -> None:
+    here, there = three(), three()
+    there.time = here.time
+    there.real[32] = 1.0
+    tuned = here.tune(elsewhere=lambda: there.build)
+    assert won(tuned) == 8
+    assert sorted(bm for bm, _ in there.built) == [8, 32]

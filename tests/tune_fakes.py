@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from einbound.kernels.decisions import Decision, RegisterTile, RowBlock
@@ -12,7 +13,7 @@ from einbound.space.tree import Child, Choice, Leaf, Unknown
 from einbound.tune.measure import Rounds
 from einbound.tune.ranking import Ranking
 from einbound.tune.records import Context, Record
-from einbound.tune.tuner import Allowance, Built, Failure, Tuned, tune
+from einbound.tune.tuner import Allowance, Build, Built, Failure, Tuned, tune
 from test_tune_measure import FakeTime
 
 PROBLEM = MatmulProblem(m=64, n=64, k=64)
@@ -106,6 +107,7 @@ class Machine:
         seconds: float | None = None,
         bound_seconds: float = 0.0,
         context: Context = CONTEXT,
+        elsewhere: Callable[[], Build] | None = None,
     ) -> Tuned:
         return tune(
             PROBLEM,
@@ -113,6 +115,7 @@ class Machine:
             self.build,
             journal if journal is not None else Memory(),
             context,
+            elsewhere=elsewhere,
             bound_seconds=bound_seconds,
             allowance=Allowance(budget=budget, seconds=seconds),
             rounds=ROUNDS,

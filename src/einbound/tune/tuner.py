@@ -146,6 +146,7 @@ def tune(
     journal: Journal,
     context: Context,
     *,
+    elsewhere: Callable[[], Build] | None = None,
     bound_seconds: float = 0.0,
     allowance: Allowance | None = None,
     rounds: Rounds | None = None,
@@ -163,6 +164,9 @@ def tune(
         build: Makes a candidate.
         journal: Where records are kept, and those of earlier runs are.
         context: The machine and its compiler.
+        elsewhere: Makes what builds candidates on other arrays, on which the best kernel is
+            confirmed: how arrays happen to lie in memory makes some kernels look fast. None: the
+            same arrays.
         bound_seconds: What no kernel takes less than.
         allowance: How much may be spent; None: the usual.
         rounds: How often candidates are timed; None: the usual.
@@ -176,6 +180,7 @@ def tune(
         build=build,
         journal=journal,
         context=context,
+        elsewhere=elsewhere or (lambda: build),
         bound_seconds=bound_seconds,
         allowance=allowance or Allowance(),
         rounds=rounds or Rounds(),
@@ -193,6 +198,7 @@ class _Run:
     build: Build
     journal: Journal
     context: Context
+    elsewhere: Callable[[], Build]
     bound_seconds: float
     allowance: Allowance
     rounds: Rounds
@@ -384,11 +390,13 @@ class _Run:
     def _confirmed(self) -> tuple[Candidate | None, float]:
         """The best kernel, if it is also faster in rounds in which it was not picked."""
         best, _ = self._best()
-        if best is None or best is self.untuned or self.base is None:
+        if best is None or best is self.untuned or self.untuned is None:
             return self.untuned, 1.0
-        built = self.build(self.problem, best.spec)
-        assert isinstance(built, Built), "what was measured was built"
-        timing, base = measure([built.run, self.base.run], self.rounds, self.clock)
+        build = self.elsewhere()
+        pair = [build(self.problem, each.spec) for each in (best, self.untuned)]
+        runs = [each.run for each in pair if isinstance(each, Built)]
+        assert len(runs) == 2, "what was measured was built"
+        timing, base = measure(runs, self.rounds, self.clock)
         seen: Ratio = ratio(timing, base)
         is_faster = seen.value < 1 - max(self.noise, seen.error)
         return (best, seen.value) if is_faster else (self.untuned, 1.0)

@@ -107,12 +107,17 @@ class Workshop:
             BackendError: Objects cannot be kept.
         """
         problem = problem.canonical
+
+        def bench() -> Bench:
+            return Bench.of(problem, self.toolchain, self.limits)
+
         tuned = tune(
             problem,
             self.ranking(problem),
-            Bench.of(problem, self.toolchain, self.limits),
+            bench(),
             self.store,
             self.context,
+            elsewhere=bench,
             bound_seconds=clock_bound(problem, self.limits),
             allowance=allowance,
             rounds=rounds,
