@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,14 @@ GOLDEN = TESTS / "golden"
 settings.register_profile("einbound", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("einbound")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled objects of a run of the tests are not those of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EINBOUND_CACHE", str(tmp_path_factory.mktemp("cache") / "objects"))
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -83,8 +83,7 @@ def einsum(
     is_plain = is_plain and memory_limit is None and workspace_limit is None
     is_plain = is_plain and policy is None and tiles is None
     options = current_options()
-    if options is not NO_OPTIONS:
-        is_plain = is_plain and options.memory_limit is None and not options.tuned
+    is_plain = is_plain and (options is NO_OPTIONS or options.is_backend_alone)
     asked = backend if options is NO_OPTIONS else (backend, options)
     if is_plain and out is None and progress is None:
         known = _known_product(args, asked)
@@ -101,10 +100,8 @@ def einsum(
     given, rules = None if out is None else out_of(out, arrays), None
     if policy is not None or tiles is not None or objective != "time":
         rules = rules_of(setting, objective=objective, policy=policy, tiles=tiles)
-    if any(each is not None for each in (path, effort, rules, given)):
-        setting = replace(setting, path=path, out=given, rules=rules, effort=effort)
-    if engine is not NUMPY:
-        setting = replace(setting, engine=engine)
+    if engine is not NUMPY or any(each is not None for each in (path, effort, rules, given)):
+        setting = replace(setting, path=path, out=given, rules=rules, effort=effort, engine=engine)
     made = _plan_of(setting)
     if not made.fits:
         warn_of(planned(setting), stacklevel=3)

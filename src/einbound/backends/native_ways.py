@@ -12,13 +12,15 @@ from einbound.backends.native import NativeStep, built
 from einbound.backends.sizes import Metered
 from einbound.errors import BuildError, KernelError
 from einbound.kernels.cost import Cost, cost
+from einbound.kernels.member import Form
 from einbound.kernels.pick import Choose, Pick, pick, untuned
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.task import LINE_BYTES, WORDS
 from einbound.machine.limits import HardwareLimits
 from einbound.plan.price import Limit
 from einbound.step.blocked import Core, Way
-from einbound.step.form import Form
+from einbound.step.estimate import n_elements
+from einbound.step.form import Form as MatrixForm
 from einbound.step.pair import A, B, C, Group, Pair
 from einbound.step.view import View
 from einbound.step.way import pair_way
@@ -26,9 +28,15 @@ from einbound.tune.build import Toolchain
 
 #: Seconds of a prepared call beside its kernel.
 CALL_SECONDS = 1.5e-6
-#: The model's processor never waits and runs at its highest clock; kernels took so many times as
-#: long in the median of products on the machine where the prices of NumPy's calls were taken.
-SLOWDOWN = 1.6
+#: What the parts of the model's price take beside NumPy's calls on the machine where those were
+#: priced (53 products of float32 and float64, Zen 5, GCC 12): the model's processor runs at its
+#: highest clock and never waits. With these prices the choice between the two took 1.022 times as
+#: long as the best one in the mean, and at most 1.18 times as long as NumPy.
+COMPUTE_SLOWDOWN, PACKING_SLOWDOWN = 1.55, 2.2
+#: The same of compute where the speeds of tiles were measured here.
+MEASURED_SLOWDOWN = 1.1
+#: Reading and writing one element of the result, and reading one of an operand where it lies.
+RESULT_SECONDS, IN_PLACE_SECONDS = 0.4e-9, 0.06e-9
 #: A step is shared by threads only if each has so many seconds to do: handing work to them takes
 #: 60 to 80 microseconds.
 SHARED_FROM_SECONDS = 1e-3
@@ -119,7 +127,7 @@ def _chosen(ways: NativeWays, plain: Way) -> Way:
 
 def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
     """The way of a kernel, or why it cannot be taken."""
-    seconds = _kernel_seconds(picked.cost, plain)
+    seconds = _kernel_seconds(ways, picked, picked.cost, plain)
     n_workers = max(1, min(ways.n_threads, int(seconds / SHARED_FROM_SECONDS)))
     each = max((ways.room_bytes - LINE_BYTES) // n_workers // LINE_BYTES * LINE_BYTES, 0)
     step = NativeStep(picked, ways.toolchain, plain.accumulate, each, n_workers)
@@ -133,13 +141,13 @@ def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
         sizes = dict(zip(WORDS, task.words, strict=False))
         cut = replace(picked.spec, bm=sizes["BM"], bn=sizes["BN"], bk=sizes["BK"])
         found = cost(cut, picked.problem, replace(ways.limits, n_cores=1))
-        seconds = max(seconds, _kernel_seconds(found, plain))
+        seconds = max(seconds, _kernel_seconds(ways, picked, found, plain))
     pair = plain.pair
     groups = (pair.groups[each] for each in (Group.BATCH, Group.ROW, Group.COLUMN, Group.SUM))
     return Way(
         pair,
         Core.NATIVE,
-        Form(*groups),
+        MatrixForm(*groups),
         accumulate=plain.accumulate,
         workspace_bytes=step.workspace_bytes(task),
         seconds=seconds,
@@ -148,9 +156,19 @@ def _native(ways: NativeWays, plain: Way, picked: Pick) -> Way | str:
     )
 
 
-def _kernel_seconds(found: Cost | None, plain: Way) -> float:
+def _kernel_seconds(ways: NativeWays, picked: Pick, found: Cost | None, plain: Way) -> float:
     """Seconds of a call of a kernel in one thread; without a price, those of NumPy's way."""
-    return plain.seconds if found is None else CALL_SECONDS + SLOWDOWN * found.seconds
+    if found is None:
+        return plain.seconds
+    compute = MEASURED_SLOWDOWN if ways.limits.tile_speeds else COMPUTE_SLOWDOWN
+    seconds = CALL_SECONDS + compute * found.compute_seconds
+    seconds += PACKING_SLOWDOWN * found.packing_seconds
+    form, pair = picked.member.form, plain.pair
+    if form is not Form.SMALL:
+        seconds += RESULT_SECONDS * pair.c.n_elements
+    if form is Form.IN_PLACE:
+        seconds += IN_PLACE_SECONDS * sum(n_elements(pair, side) for side in (A, B))
+    return seconds
 
 
 def _seconds(seconds: float) -> str:
