@@ -78,8 +78,8 @@ class Timing:
         """Distance between the quartiles as a share of the median.
 
         Example:
-            >>> Timing((1.0, 2.0, 3.0, 4.0, 5.0), 1).spread
-            1.0
+            >>> Timing((1.0, 3.0, 4.0, 5.0, 9.0), 1).spread
+            0.5
         """
         return _spread(self.samples)
 
