@@ -25,8 +25,10 @@ from trees import random_network, random_tree
 mappings.track()  # before the library is imported
 
 import einbound as eb  # noqa: E402
+from einbound.api import engines  # noqa: E402
 from einbound.backends import numpy_  # noqa: E402
 from einbound.run import allocator, executable  # noqa: E402
+from native_tools import few_objects  # noqa: E402
 
 Array = np.ndarray
 MIB = 1 << 20
@@ -337,6 +339,16 @@ def fixed(text: str, sizes: dict[str, int]) -> Case:
     return Case(text, operands, ("plain",) * len(terms))
 
 
+def on_kernels(case: Case) -> Iterator[dict[str, Any]]:
+    """The rows of plans on compiled kernels, the large steps shared by two threads."""
+    vars(engines)["_engine"] = few_objects
+    with eb.options(backend="native", threads=2):
+        for name, plan in limited(case):
+            ways = [] if plan is None else plan._made.executable.metered.ways.values()
+            n_native = sum(way.native is not None for way in ways)
+            yield {**row(case, name, plan), "n_native": n_native}
+
+
 def rows_of(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows of one task, warm: one unmeasured run first."""
     for kind in ("f4", "f8", "c8", "c16"):
@@ -359,6 +371,9 @@ def rows_of(task: dict[str, Any]) -> Iterator[dict[str, Any]]:
             continue
         if task["kind"] == "streamed":
             case = streamed(case, rng)
+        if task["kind"] == "native":
+            yield from on_kernels(case)
+            continue
         plans = handwritten(case, rng) if task["kind"] == "handwritten" else limited(case)
         for name, plan in plans:
             yield row(case, name, plan)

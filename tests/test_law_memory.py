@@ -8,6 +8,7 @@ for runs that are spoiled on purpose.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from einbound.machine.peak import reset_high_water
+from native_tools import needs_compiler
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
@@ -47,6 +49,7 @@ def child(script: str, task: str = "") -> Any:
         env={
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'benchmarks'}:{TESTS}",
             "OPENBLAS_NUM_THREADS": "1",
+            "PATH": os.environ.get("PATH", os.defpath),
         },
         timeout=300,
         check=False,
@@ -99,6 +102,13 @@ def test_no_run_takes_more_than_its_plan_says(kind: str, seed: int, n_cases: int
     found = rows(kind, seed, n_cases)
     assert len(found) >= 2 * n_cases
     assert [(row, broken(row)) for row in found if broken(row)] == []
+
+
+@needs_compiler
+def test_no_run_on_kernels_takes_more_than_its_plan_says() -> None:
+    found = rows("native", 8, 5)
+    assert [(row, broken(row)) for row in found if broken(row)] == []
+    assert sum(row["n_native"] for row in found) > 10
 
 
 def test_the_random_runs_are_of_every_kind() -> None:

@@ -17,29 +17,22 @@ from einbound.api import engines
 from einbound.api.engines import Engine, engine_of
 from einbound.api.options import Options, current_options
 from einbound.backends.backend import Backend
-from einbound.backends.native_ways import NativeWays
 from einbound.backends.sizes import Metered
-from einbound.machine.cpu import detected
 from einbound.run import executable
 from einbound.run.allocator import Allocator
 from einbound.step.blocked import Core
 from einbound.tune.compilers import INSTALL
-from native_tools import needs_compiler, one_kernel, toolchain
+from native_tools import few_objects, needs_compiler
 from trees import random_network
 
 LADDER = "Pac,Pbd,ijcd->ijab"
 
 
 @pytest.fixture(autouse=True)
-def few_objects(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every product gets the same kernel, so that few objects are compiled; but for some tests."""
     if {"tmp_path", "no_compiler"}.isdisjoint(request.fixturenames):
-        monkeypatch.setattr(engines, "_engine", few)
-
-
-def few(backend: Backend, n_threads: int, *_: object) -> Engine:
-    chosen = NativeWays(backend, toolchain(), detected().limits, n_threads, choose=one_kernel)
-    return Engine(backend, chosen)
+        monkeypatch.setattr(engines, "_engine", few_objects)
 
 
 @pytest.fixture
