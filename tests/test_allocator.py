@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from einbound.errors import ScheduleError
-from einbound.run.allocator import LINE_BYTES, MAPPED_FROM_BYTES, SLACK_BYTES, Allocator
+from einbound.run.allocator import (
+    KEPT_BYTES,
+    LINE_BYTES,
+    MAPPED_FROM_BYTES,
+    SLACK_BYTES,
+    Allocator,
+)
 
 
 def test_a_broken_promise_is_an_error_and_allocates_nothing() -> None:
@@ -156,3 +163,59 @@ def test_values_made_from_one_another_leave_no_hole_between_them() -> None:
         assert allocator.outside == 0
         allocator.give(previous)
         previous = value
+
+
+def _filled(n_bytes: int, value: int = 1) -> Allocator:
+    allocator = Allocator(n_bytes)
+    buffer = allocator.take(n_bytes)
+    buffer[:] = value
+    allocator.give(buffer)
+    return allocator
+
+
+def test_the_next_run_of_a_thread_takes_the_same_pages() -> None:
+    size = 2 * MAPPED_FROM_BYTES
+    _filled(size).finish()
+    again = Allocator(size).take(size)
+    assert (again == 1).all()
+    in_use = Allocator(size).take(size)
+    assert (in_use == 0).all()
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="no pages are given back here")
+def test_a_run_that_is_promised_less_gives_the_rest_back_first() -> None:
+    size = MAPPED_FROM_BYTES
+    _filled(4 * size).finish()
+    less = Allocator(size)
+    assert (less.take(size) == 1).all()
+    less.finish()
+    again = Allocator(4 * size).take(4 * size)
+    assert (again[:size] == 1).all()
+    assert (again[size + SLACK_BYTES + mmap.PAGESIZE :] == 0).all()
+
+
+@pytest.mark.parametrize("promise", [0, MAPPED_FROM_BYTES - 1, 2 * MAPPED_FROM_BYTES])
+def test_no_pages_are_kept_beside_another_run(promise: int) -> None:
+    size = MAPPED_FROM_BYTES
+    _filled(size).finish()
+    other = Allocator(promise)
+    if promise > size:
+        assert (other.take(promise) == 0).all()
+    assert (Allocator(size).take(size) == 0).all()
+
+
+def test_large_arenas_and_those_of_failed_runs_are_not_kept() -> None:
+    _filled(KEPT_BYTES + 1).finish()
+    assert (Allocator(KEPT_BYTES).take(KEPT_BYTES) == 0).all()
+    _filled(MAPPED_FROM_BYTES).abandon()
+    assert (Allocator(MAPPED_FROM_BYTES).take(MAPPED_FROM_BYTES) == 0).all()
+
+
+def test_threads_keep_pages_of_their_own() -> None:
+    size = MAPPED_FROM_BYTES
+    _filled(size).finish()
+    found = []
+    thread = threading.Thread(target=lambda: found.append((Allocator(size).take(size) == 0).all()))
+    thread.start()
+    thread.join()
+    assert found == [True]

@@ -60,6 +60,7 @@ def instant_of(made: Made) -> Instant | None:
             a, b = b, a
         room = Allocator(workspace_bytes) if workspace_bytes else nothing
         context().run(kernel, a, b, c, False, room.take, room.give)
+        room.finish()
         return c
 
     return instant

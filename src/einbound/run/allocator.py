@@ -5,11 +5,15 @@ trip, so that pages are touched once. Where its holes are too scattered for a re
 are given back to the system and the request is mapped on its own, and when the result comes to
 life beside it the arena is cut short: what is resident never exceeds the promise by more than the
 rounding to cache lines and pages. Small promises need no arena; NumPy allocates each buffer.
+
+Touching fresh pages takes longer than many a product, so a thread keeps the arena of its last run,
+up to a few MiB, for the next one. A run that is promised less gives the rest back first.
 """
 
 from __future__ import annotations
 
 import mmap
+import threading
 from bisect import insort
 
 import numpy as np
@@ -28,6 +32,8 @@ MAPPED_FROM_BYTES = 256 * 1024
 OUTSIDE_FROM_BYTES = 16 * 1024
 #: Mappings from this size on ask for huge pages, which take fewer faults to fill.
 HUGE_FROM_BYTES = 4 * 1024 * 1024
+#: Arenas up to this size are kept: filling 536 KiB anew took 0.2 ms, a third of the product in it.
+KEPT_BYTES = 4 * 1024 * 1024
 
 #: Python maps shared memory by default, whose pages stay when they are given back.
 PRIVATE: dict[str, int] = (
@@ -35,6 +41,15 @@ PRIVATE: dict[str, int] = (
 )
 
 Buffer = NDArray[np.uint8]
+
+
+class _Kept(threading.local):
+    """The arena of a thread's last run, of which nothing is in use."""
+
+    arena: tuple[mmap.mmap, Buffer] | None = None
+
+
+_KEPT = _Kept()
 
 
 class Allocator:
@@ -72,6 +87,8 @@ class Allocator:
         self.outside = 0
         #: End of the part of the arena that may be used.
         self.top = capacity_bytes + SLACK_BYTES
+        if _KEPT.arena is not None and not self.is_mapped:
+            _KEPT.arena = None
 
     def take(self, n_bytes: int, high: bool = False) -> Buffer:
         """A buffer of exactly `n_bytes` bytes with undefined content.
@@ -88,7 +105,7 @@ class Allocator:
         if not self.is_mapped:
             return np.empty(n_bytes, np.uint8)
         if self.arena is None:
-            self.pages, self.arena = _mapped(self.top)
+            self.pages, self.arena = _arena(self.top)
             self.holes = [(0, self.top)]
         buffer, place = self._placed(n_bytes, high)
         self.places[id(buffer)] = place
@@ -155,6 +172,11 @@ class Allocator:
         """End what `lend` counted."""
         self.live_bytes -= n_bytes
 
+    def finish(self) -> None:
+        """End a run that went well: a small arena is kept for the thread's next one."""
+        if self.pages is not None and self.arena is not None and self.arena.nbytes <= KEPT_BYTES:
+            _KEPT.arena = self.pages, self.arena
+
     def abandon(self) -> None:
         """Give all pages back after an error, which may keep the arena alive through its frames."""
         if self.arena is not None:
@@ -203,10 +225,8 @@ class Allocator:
 
     def _evacuate(self, start: int, stop: int) -> None:
         """Give the pages of a free stretch back to the system; the addresses stay ours."""
-        page = mmap.PAGESIZE
-        first, last = -(-start // page) * page, stop // page * page
-        if self.pages is not None and first < last and hasattr(mmap, "MADV_DONTNEED"):
-            self.pages.madvise(mmap.MADV_DONTNEED, first, last - first)
+        if self.pages is not None:
+            _give_back(self.pages, start, stop)
 
     def _small_pages(self, start: int) -> None:
         """Touch no more than is asked for from here on: a huge page would fill a hole beside it."""
@@ -215,6 +235,24 @@ class Allocator:
             return
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             self.pages.madvise(mmap.MADV_NOHUGEPAGE, first)
+
+
+def _arena(n_bytes: int) -> tuple[mmap.mmap, Buffer]:
+    """The thread's last arena where it is as large, else fresh memory in its place."""
+    kept, _KEPT.arena = _KEPT.arena, None
+    if kept is None or kept[1].nbytes < n_bytes:
+        del kept
+        return _mapped(n_bytes)
+    _give_back(kept[0], n_bytes, len(kept[0]))
+    return kept
+
+
+def _give_back(pages: mmap.mmap, start: int, stop: int) -> None:
+    """Give the whole pages of a stretch back to the system; the addresses stay ours."""
+    page = mmap.PAGESIZE
+    first, last = -(-start // page) * page, stop // page * page
+    if first < last and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
 def _mapped(n_bytes: int) -> tuple[mmap.mmap, Buffer]:

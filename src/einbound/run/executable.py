@@ -192,11 +192,12 @@ class Executable:
         ops = NumpyOps(self.kernels, self.job.work, allocator.take, allocator.give, make)
         if self.hidden:
             ops.hidden, ops.make_room = self.hidden, allocator.make_room
-        if not self.intakes:
-            return _one(walk(self.schedule, ops, operands, progress))
-        ops.intakes, ops.workspace, ops.call = self.intakes, allocator, call
+        if self.intakes:
+            ops.intakes, ops.workspace, ops.call = self.intakes, allocator, call
         try:
-            return _one(walk(self.schedule, ops, operands, progress))
+            made = _one(walk(self.schedule, ops, operands, progress))
+            allocator.finish()
+            return made
         except BaseException:
             # A caller may keep the error, and with its frames the arena.
             allocator.abandon()

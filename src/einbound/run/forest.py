@@ -129,7 +129,9 @@ class ForestExecutable:
         if self.intakes:
             ops.intakes, ops.workspace, ops.call = self.intakes, allocator, call
         try:
-            return walk(self.lowered.schedule, ops, leaves, progress)
+            made = walk(self.lowered.schedule, ops, leaves, progress)
+            allocator.finish()
+            return made
         except BaseException:
             # A caller may keep the error, and with its frames the arena.
             allocator.abandon()
