@@ -134,6 +134,15 @@ def test_winners_go_out_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run("cache", "export", capsys=capsys) == file.read_text()
 
 
+@needs_compiler
+def test_explain_tells_of_winners_once_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("explain", "ik,kj->ij", *SIZES, "--target", "cpu")
+    assert "tuned on this machine" not in run(*words, capsys=capsys)
+    report = eb.tune("ik,kj->ij", (24, 24), (24, 24), budget=1, rounds=QUICK)
+    text = run(*words, capsys=capsys)
+    assert report.products[0].winner in text.partition("tuned on this machine")[2]
+
+
 def test_the_path_of_records_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("cache", "path", capsys=capsys) == f"{folder / 'kernels.db'}\n"
     assert records_file() == folder / "kernels.db"

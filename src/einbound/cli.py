@@ -25,6 +25,7 @@ from einbound.demo import Example, demonstrate
 from einbound.errors import EinboundError
 from einbound.expr.subscripts import read
 from einbound.machine.doctor import diagnosis
+from einbound.machine.target import THIS_CPU
 from einbound.report.figures import columns
 from einbound.report.kernel import explain_all
 from einbound.report.tuning import tuned_table
@@ -111,6 +112,9 @@ def explain(chosen: argparse.Namespace) -> int:
         return 0
     choices = kernel_choices(made, chosen.target, reference=chosen.reference, lifted=chosen.lattice)
     print(explain_all(choices))
+    found = tuning.winners_of(made) if chosen.target == THIS_CPU else ()
+    if found:
+        print(f"\ntuned on this machine\n\n{tuned_table(found)}")
     return 0
 
 
@@ -338,6 +342,16 @@ def _parser() -> argparse.ArgumentParser:
         "--lattice", action="store_true", help="propose all tile sizes, not the menus alone"
     )
 
+    _add_tuning(commands)
+
+    command = _command(commands, "demo", demo)
+    _add_sizes(command, "extents that replace the example's own")
+
+    _command(commands, "doctor", doctor)
+    return parser
+
+
+def _add_tuning(commands: Any) -> None:
     command = _command(commands, "tune", tune)
     _add_expression(command)
     _add_sizes(command, "extent of each label: i=512 k=512 j=512")
@@ -360,12 +374,6 @@ def _parser() -> argparse.ArgumentParser:
         if name in ("export", "import"):
             n_files = "?" if name == "export" else None
             one.add_argument("file", nargs=n_files, metavar="FILE", help="a file of text")
-
-    command = _command(commands, "demo", demo)
-    _add_sizes(command, "extents that replace the example's own")
-
-    _command(commands, "doctor", doctor)
-    return parser
 
 
 def _command(

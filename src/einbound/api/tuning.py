@@ -17,7 +17,7 @@ from einbound.space.traversal import enumerate_leaves, exclusions, refutations, 
 from einbound.tune.build import Toolchain, find_compiler
 from einbound.tune.measure import Clock, Rounds
 from einbound.tune.profile import PROFILE
-from einbound.tune.records import reading_of
+from einbound.tune.records import Record, reading_of
 from einbound.tune.store import Store
 from einbound.tune.tuner import BUDGET, Allowance, Stop
 from einbound.tune.workshop import RECORDS, Workshop, disagreements
@@ -125,6 +125,16 @@ def records_file() -> Path:
 def kept() -> Store:
     """The records of this machine."""
     return Store(records_file())
+
+
+def winners_of(made: Plan) -> tuple[Record, ...]:
+    """The winners that are kept for the products of a plan, of all contexts.
+
+    Args:
+        made: The plan.
+    """
+    keys = {problem.key for _, problem in _products(made, (), {})[0]}
+    return tuple(each for each in kept().winners() if each.problem in keys)
 
 
 def _check(budget: int, seconds: float | None) -> None:
