@@ -22,6 +22,7 @@ SCRIPTS = (
     "exactness",
     "planner",
     "space",
+    "kernel_regret",
     "rewriting",
     "forests",
 )
