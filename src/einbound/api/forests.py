@@ -18,6 +18,7 @@ from einbound.forest.blocks import ForestPlan
 from einbound.forest.drafts import Draft, Half
 from einbound.forest.forest import Forest, Kind, Production
 from einbound.forest.layouts import arranged
+from einbound.forest.likeness import Likeness
 from einbound.forest.planner import Planned, plan_forest
 from einbound.forest.tools import Grown, Tools
 from einbound.plan.effort import Effort
@@ -50,8 +51,8 @@ ROUGH = Effort(states=200)
 #: each doubling must save; buffers are a small part of what a forest holds.
 _STRETCHED_FROM_SECONDS = 2e-2
 _STRETCHED_GAIN = 0.005
-#: Leading bits in which rooms of trees differ.
-_N_ROOM_BITS = 4
+#: Leading bits in which rooms of rough trees differ where nothing is repeated, and where it is.
+_ROOM_BITS = (1, 4)
 
 
 #: What a tree is searched for: the product, what it keeps to, and how hard it is searched.
@@ -64,6 +65,69 @@ Edges: TypeAlias = Callable[[Hashable, int], tuple[int, ...]]
 def _no_edges(label: Hashable, extent: int) -> tuple[int, ...]:
     """Every element is a tile."""
     return ()
+
+
+@dataclass
+class Known:
+    """The plans of one product that were searched for.
+
+    Attributes:
+        asked: The product, and how it is searched.
+        found: Each room that was asked for, and the best plan within it.
+    """
+
+    asked: Asked
+    found: list[tuple[int | None, Grown]] = field(default_factory=list)
+
+    def grown(self, room: int | None) -> Grown:
+        """The best plan within a room."""
+        made = self._among(room)
+        if made is None:
+            made = _grown(self.asked, room)
+            self.found.append((room, made))
+        return made
+
+    def _among(self, room: int | None) -> Grown | None:
+        """The plan that is best for a room, if it is among those that are known for some rooms."""
+        for asked, grown in self.found:
+            if room is None:
+                if asked is None:
+                    return grown
+                continue
+            # What is best for a larger room and keeps this one is best for this one.
+            keeps, is_larger = grown.workspace_bytes <= room, asked is None or room <= asked
+            if is_larger and keeps:
+                return grown
+            # What passes a room least passes every smaller one least.
+            if not grown.fits and not keeps:
+                return grown
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A product up to its order of axes and operands, with plans found with little effort.
+
+    Attributes:
+        like: What it has in common with others of its sort.
+        known: The plans of these.
+    """
+
+    like: Likeness
+    known: Known
+
+    def grown(self, room: int | None) -> Grown:
+        """A plan for about a room: one for less of it, if that repeats nothing."""
+        made = free = self.known.grown(None)
+        if room is None or free.workspace_bytes <= room:
+            return free
+        for n_bits in _ROOM_BITS:
+            made = self.known.grown(rounded_room(room, n_bits))
+            if made.fits and made.macs <= free.macs:
+                return made
+        if not made.fits and made.workspace_bytes <= room:
+            made = self.known.grown(room)
+        return made
 
 
 @dataclass
@@ -81,8 +145,10 @@ class Workshop:
     work: np.dtype[Any]
     policy: BatchPolicy | None = None
     edges: Edges = _no_edges
-    _grown: dict[Asked, list[tuple[int | None, Grown]]] = field(default_factory=dict)
+    _known: dict[Asked, Known] = field(default_factory=dict)
     _jobs: dict[Any, tuple[Production, Job, Rules]] = field(default_factory=dict)
+    _sorts: dict[Any, Sort] = field(default_factory=dict)
+    _sketched: dict[Any, tuple[Production, Grown]] = field(default_factory=dict)
     _rules: dict[Any, Rules] = field(default_factory=dict)
     _made: dict[tuple[ForestPlan, int], ForestExecutable] = field(default_factory=dict)
 
@@ -139,18 +205,30 @@ class Workshop:
         self, forest: Forest, production: Production, network: Network, room: int | None
     ) -> Grown:
         """The best plan of a production within a room."""
-        asked = self._asked(forest, production, network)
-        return _named(self._searched((*asked, EFFORT), room), network)
+        asked = *self._asked(forest, production, network), EFFORT
+        known = self._known.setdefault(asked, Known(asked))
+        return _named(known.grown(room), network)
 
     def sketched(
         self, forest: Forest, production: Production, network: Network, room: int | None
     ) -> Grown:
         """A plan of a production within about a room, found with little effort."""
-        asked = *self._asked(forest, production, network), ROUGH
-        made = self._searched(asked, None if room is None else rounded_room(room))
-        if room is not None and not made.fits and made.workspace_bytes <= room:
-            made = self._searched(asked, room)
-        return _named(made, network)
+        key = id(production), network.extents, room
+        if key not in self._sketched:
+            sort = self._sort(forest, production, network)
+            made = sort.grown(room)
+            tree = sort.like.restored(made.tree, network)
+            self._sketched[key] = production, replace(made, tree=tree)
+        return self._sketched[key][1]
+
+    def _sort(self, forest: Forest, production: Production, network: Network) -> Sort:
+        rules = self.rules(forest, production)
+        key = production.network, rules.volatile, network.extents
+        if key not in self._sorts:
+            like = Likeness.of(network, _narrowed(rules, network))
+            asked = _contiguous_job(like.network, self.work), like.rules, ROUGH
+            self._sorts[key] = Sort(like, self._known.setdefault(asked, Known(asked)))
+        return self._sorts[key]
 
     def seconds(self, forest: Forest, production: Production, onto: bool) -> float:
         """Rough seconds of a production in its best order without loops.
@@ -174,14 +252,6 @@ class Workshop:
             self._jobs[key] = production, self._job(forest, production, network), rules
         return self._jobs[key][1:]
 
-    def _searched(self, asked: Asked, room: int | None) -> Grown:
-        known = self._grown.setdefault(asked, [])
-        made = _among(known, room)
-        if made is None:
-            made = _grown(asked, room)
-            known.append((room, made))
-        return made
-
     def _job(self, forest: Forest, production: Production, network: Network) -> Job:
         operands = tuple(
             accessed(self._view(forest, value), network, k)
@@ -199,27 +269,10 @@ class Workshop:
         return View.contiguous(tuple(range(len(made.shape))), made.shape, self.work)
 
 
-def rounded_room(n_bytes: int) -> int:
+def rounded_room(n_bytes: int, n_bits: int) -> int:
     """The largest number of a few leading bits that is not larger: of rooms alike, one is asked."""
-    shift = max(n_bytes.bit_length() - _N_ROOM_BITS, 0)
+    shift = max(n_bytes.bit_length() - n_bits, 0)
     return n_bytes >> shift << shift
-
-
-def _among(known: list[tuple[int | None, Grown]], room: int | None) -> Grown | None:
-    """The plan that is best for a room, if it is among those that are known for some rooms."""
-    for asked, grown in known:
-        if room is None:
-            if asked is None:
-                return grown
-            continue
-        # What is best for a larger room and keeps this one is best for this one.
-        keeps, is_larger = grown.workspace_bytes <= room, asked is None or room <= asked
-        if is_larger and keeps:
-            return grown
-        # What passes a room least passes every smaller one least.
-        if not grown.fits and not keeps:
-            return grown
-    return None
 
 
 def _narrowed(rules: Rules, network: Network) -> Rules:
@@ -229,6 +282,13 @@ def _narrowed(rules: Rules, network: Network) -> Rules:
         for mode, extent in zip(rules.grid.modes, network.extents, strict=True)
     )
     return replace(rules, grid=Grid(modes))
+
+
+def _contiguous_job(network: Network, work: np.dtype[Any]) -> Job:
+    """A product of new arrays."""
+    carried = (*network.inputs, network.output)
+    views = [View.contiguous(i, tuple(network.extents[k] for k in i), work) for i in carried]
+    return Job(network, tuple(views[:-1]), views[-1], work, result_given=True)
 
 
 def _named(grown: Grown, network: Network) -> Grown:

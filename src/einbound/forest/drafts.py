@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -155,6 +155,28 @@ class _TooMuch(Exception):
     """Values alone take more than was asked for."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """One half of what placements mean, whatever the limit.
+
+    Attributes:
+        forest: What it computes.
+        orders: Orders in which its parts can run, those that are known.
+        more: Makes the orders that follow.
+    """
+
+    forest: Forest
+    orders: list[tuple[Part, ...]]
+    more: Iterator[tuple[Part, ...]]
+
+    def __iter__(self) -> Iterator[tuple[Part, ...]]:
+        """All orders, each made when it is first asked for."""
+        yield from self.orders
+        for order in self.more:
+            self.orders.append(order)
+            yield order
+
+
 @dataclass
 class Drafts:
     """The drafts of one forest, each made once.
@@ -172,6 +194,7 @@ class Drafts:
     iterations: int = 1
     sketches: dict[Placements, Sketch | None] = field(default_factory=dict)
     made: dict[Placements, Draft | None] = field(default_factory=dict)
+    frames: dict[Placements, tuple[_Frame, ...] | None] = field(default_factory=dict)
 
     @cached_property
     def rough(self) -> Tools:
@@ -180,7 +203,7 @@ class Drafts:
 
     def within(self, limit: Limit) -> Drafts:
         """The drafts of the same forest within another limit."""
-        return Drafts(self.forest, limit, self.tools, self.iterations)
+        return Drafts(self.forest, limit, self.tools, self.iterations, frames=self.frames)
 
     def draft(self, placements: Placements) -> Draft | None:
         """The plan of some placements, whether it fits or not; None: they are not legal."""
@@ -205,20 +228,16 @@ class Drafts:
         return self.sketches[placements]
 
     def _sketch(self, placements: Placements, most: int | None) -> Sketch | None:
-        names = [value.name for value in self.forest.values]
-        staged = {names[each.value]: each.axes for each in placements.staged}
-        kept = {names[value] for value in placements.kept}
-        rest = inlined(self.forest, placements.inline)
-        both = halves(rest, [v.number for v in rest.values if v.name in kept])
-        kept_bytes = sum(self._bytes(value) for value in placements.kept)
-        main = self._outline(both.main, staged, self.limit.less(kept_bytes), most)
-        if main is None:
+        if placements not in self.frames:
+            self.frames[placements] = self._framed(placements)
+        frames = self.frames[placements]
+        if frames is None:
             return None
-        prelude = None
-        if both.prelude is not None:
-            prelude = self._outline(both.prelude, staged, self.limit, most)
-            if prelude is None:
-                return None
+        kept_bytes = sum(self._bytes(value) for value in placements.kept)
+        main = self._outline(frames[0], self.limit.less(kept_bytes), most)
+        prelude = self._outline(frames[1], self.limit, most) if len(frames) > 1 else None
+        if main is None or (prelude is None and len(frames) > 1):
+            return None
         made = [main.made] if prelude is None else [main.made, prelude.made]
         return Sketch(
             prelude,
@@ -233,24 +252,32 @@ class Drafts:
     def _bytes(self, value: int) -> int:
         return self.tools.itemsize * prod(self.forest.values[value].shape)
 
-    def _outline(
-        self,
-        forest: Forest,
-        staged: Mapping[str, tuple[int, ...]],
-        limit: Limit,
-        most: int | None,
-    ) -> Outline | None:
-        here = [
-            Staged(value, staged[forest.values[value].name])
-            for value in forest.producers
-            if forest.values[value].name in staged
-        ]
-        parts = bundled(forest, here)
-        if isinstance(parts, Witness):
-            return None
+    def _framed(self, placements: Placements) -> tuple[_Frame, ...] | None:
+        """The main half and the prelude, if there is one; None: the placements are not legal."""
+        names = [value.name for value in self.forest.values]
+        staged = {names[each.value]: each.axes for each in placements.staged}
+        kept = {names[value] for value in placements.kept}
+        rest = inlined(self.forest, placements.inline)
+        both = halves(rest, [v.number for v in rest.values if v.name in kept])
+        frames = []
+        for forest in filter(None, (both.main, both.prelude)):
+            here = [
+                Staged(value, staged[forest.values[value].name])
+                for value in forest.producers
+                if forest.values[value].name in staged
+            ]
+            parts = bundled(forest, here)
+            if isinstance(parts, Witness):
+                return None
+            frames.append(_Frame(forest, [], self._orders(forest, parts)))
+        return tuple(frames)
+
+    def _outline(self, frame: _Frame, limit: Limit, most: int | None) -> Outline | None:
+        """The best of some orders with trees and widths; None: there is no order."""
+        forest = frame.forest
         best: Outline | None = None
         is_legal = False
-        for order in self._orders(forest, parts):
+        for order in frame:
             is_legal = True
             if most is not None and held_bytes(forest, order, limit, self.rough) > most:
                 continue
@@ -263,7 +290,7 @@ class Drafts:
             raise _TooMuch
         return best
 
-    def _orders(self, forest: Forest, parts: tuple[Part, ...]) -> Iterable[tuple[Part, ...]]:
+    def _orders(self, forest: Forest, parts: tuple[Part, ...]) -> Iterator[tuple[Part, ...]]:
         """Orders to try: as if no tree had loops, then as if none needed anything."""
         seen = set()
         for counts in (True, False):

@@ -83,8 +83,7 @@ def plan_forest(
     site = Site(forest, limit, tools, False, iterations)
     is_ordered, is_small = scheduler is BatchScheduler.ORDERED, len(site.all_shared) <= _N_SMALL
     if site.is_hopeless:
-        best = _lowest(replace(site, has_loops=is_ordered), drafts)
-        return replace(best, draft=drafts.finished(best.draft))
+        return _lowest(replace(site, has_loops=is_ordered), drafts)
     best = _searched(site, drafts, None, n_drafts or _N_DRAFTS)
     if is_ordered and (not best.fits or best.draft.macs > best.least_macs):
         site = replace(site, has_loops=True)
@@ -96,6 +95,9 @@ def plan_forest(
             best = _searched(site, drafts, best.draft, n_drafts or _N_DRAFTS)
     if not best.fits:
         best = _lowest(site, drafts)
+        if not best.fits:
+            # What comes nearest was finished on the way.
+            return best
     draft = drafts.finished(best.draft)
     return replace(best, draft=draft, fits=draft.over_bytes == 0)
 

@@ -140,10 +140,12 @@ class _Rooms:
     def _grown(
         self, production: Production, around: tuple[Together, ...], room: int | None
     ) -> Grown:
-        extents = list(production.network.extents)
-        for loop in around:
-            extents[dict(loop.cuts)[production.number]] = loop.width
-        network = replace(production.network, extents=tuple(extents))
+        network = production.network
+        if around:
+            extents = list(network.extents)
+            for loop in around:
+                extents[dict(loop.cuts)[production.number]] = loop.width
+            network = replace(network, extents=tuple(extents))
         return self.tools.grow(self.forest, production, network, room and max(room, 0))
 
     def _together(self, item: Together, around: tuple[Together, ...], alive: Alive) -> Furnished:

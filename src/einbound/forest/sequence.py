@@ -48,7 +48,8 @@ class _Sequence:
     #: Of each value that parts touch: which parts do, its bytes, whether it stays.
     values: list[tuple[int, int, bool]]
     touched: list[tuple[int, ...]]
-    _alive: dict[int, int] = field(default_factory=dict)
+    #: Bytes alive behind the parts of a mask, for the masks that were reached.
+    _alive: dict[int, int] = field(default_factory=lambda: {0: 0})
 
     @classmethod
     def of(
@@ -91,16 +92,19 @@ class _Sequence:
         chosen = min(legal, key=self._peak)
         return tuple(self.parts[n] for n in chosen)
 
-    def _alive_bytes(self, done: int) -> int:
-        """Bytes of the values that are begun and not yet read for the last time."""
-        known = self._alive.get(done)
+    def _alive_after(self, done: int, part: int) -> int:
+        """Bytes of the values that are begun and not yet read for the last time behind a part."""
+        after = done | 1 << part
+        known = self._alive.get(after)
         if known is None:
-            known = sum(
-                n_bytes
-                for mask, n_bytes, stays in self.values
-                if mask & done and (stays or mask & ~done)
-            )
-            self._alive[done] = known
+            known = self._alive[done]
+            for value in self.touched[part]:
+                mask, n_bytes, stays = self.values[value]
+                if not mask & done:
+                    known += n_bytes
+                if not (stays or mask & ~after):
+                    known -= n_bytes
+            self._alive[after] = known
         return known
 
     def _running(self, done: int, part: int) -> int:
@@ -110,7 +114,7 @@ class _Sequence:
             for value in self.touched[part]
             if not self.values[value][0] & done
         )
-        return self._alive_bytes(done) + fresh + self.needs[part]
+        return self._alive[done] + fresh + self.needs[part]
 
     def _ready(self, done: int) -> list[int]:
         return [
@@ -129,6 +133,7 @@ class _Sequence:
         done = peak = 0
         for part in order:
             peak = max(peak, self._running(done, part))
+            self._alive_after(done, part)
             done |= 1 << part
         return peak
 
@@ -142,7 +147,7 @@ class _Sequence:
                 return None
             chosen = min(
                 ready,
-                key=lambda n: (self._alive_bytes(done | 1 << n), self._running(done, n), n),
+                key=lambda n: (self._alive_after(done, n), self._running(done, n), n),
             )
             order.append(chosen)
             done |= 1 << chosen
@@ -157,6 +162,7 @@ class _Sequence:
             peak, order = best[done]
             for part in self._ready(done):
                 after = done | 1 << part
+                self._alive_after(done, part)
                 reached = max(peak, self._running(done, part)), (*order, part)
                 if after not in best or reached < best[after]:
                     best[after] = reached
