@@ -18,6 +18,7 @@ from einbound.forest.export import exported
 from einbound.forest.forest import Forest, Kind
 from equation_trees import random_case
 from forests import direct, random_forest, random_leaves
+from systems import random_system
 from test_equations import evaluated
 
 EXTENTS = {"o": 2, "v": 3}
@@ -384,3 +385,56 @@ def test_exported_names_are_names_and_differ() -> None:
     exec(source, names)
     made = names["f"](A=np.array([1.0, 2]), B=np.array([3.0, 4]))
     assert {k: v.tolist() for k, v in made.items()} == {"class": [3.0, 8.0], "np": [1.0, 2.0]}
+
+
+def evaluate(source: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """What exported source computes with NumPy alone."""
+    names: dict[str, Any] = {}
+    exec(source, names)
+    made: dict[str, Any] = names["evaluate"](**arrays)
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "complex128"])
+def test_exported_source_keeps_the_element_type(dtype: str) -> None:
+    text = "R[i,j] = - 2 A[i,k] B[k,j] + 3 A[i,j]; X[i] = - A[i,i]; Y[i,j] = A[i,j]"
+    rng = np.random.default_rng(0)
+    given_ = {name: rng.integers(0, 9, (4, 4)).astype(dtype) for name in "AB"}
+    a, b = given_["A"], given_["B"]
+    program, plain = eb.Program(text), eb.Equations.parse(text)
+    program(given_)
+    for source in (plain.to_numpy({"A": (4, 4), "B": (4, 4)}), program.to_numpy()):
+        made = evaluate(source, given_)
+        np.testing.assert_array_equal(made["R"], 3 * a - 2 * (a @ b))
+        np.testing.assert_array_equal(made["X"], -a.diagonal())
+        assert {array.dtype for array in made.values()} == {np.dtype(dtype)}
+        assert not any(np.shares_memory(array, a) for array in made.values())
+
+
+def test_numbers_that_wrap_around_are_exported_as_they_are_computed() -> None:
+    text = "R[i] = 300 A[i] B[i] - A[i]"
+    given_ = {name: np.arange(5, dtype=np.uint8) for name in "AB"}
+    program = eb.Program(text)
+    wanted = program(given_)["R"]
+    np.testing.assert_array_equal(evaluate(program.to_numpy(), given_)["R"], wanted)
+
+
+@given(st.integers(0, 2**20), st.sampled_from([1, 10]))
+@settings(max_examples=20, deadline=None)
+def test_exported_programs_compute_what_they_compute(seed: int, iterations: int) -> None:
+    system = random_system(seed)
+    program, arrays = eb.Program(system.equations, iterations=iterations), system.arrays(0)
+    made, wanted = program(arrays), system.values(arrays)
+    exported_ = evaluate(program.to_numpy(), arrays)
+    assert list(exported_) == list(made)
+    scale = 1 + max(float(np.abs(each).max()) for each in wanted.values())
+    for name, array in exported_.items():
+        np.testing.assert_allclose(array, wanted[name], rtol=0, atol=1e-12 * scale**2)
+
+
+def test_an_exported_program_makes_shared_values_once() -> None:
+    terms = "A[i,j] B[j,k] C[k,l] - 2 A[i,j] B[j,k] D[k,l]"
+    equations = eb.Equations.parse(f"R[i,l] = {terms}", dict.fromkeys("ijkl", 9))
+    for source, n_reads in ((equations.to_numpy(), 2), (eb.Program(equations).to_numpy(), 1)):
+        body = source.partition("):\n")[2]
+        assert body.count("A") == n_reads

@@ -261,7 +261,7 @@ class Equations:
             >>> import einbound as eb
             >>> equations = eb.Equations.parse("R[i,k] = 2 A[i,j] B[j,k]")
             >>> print(equations.to_numpy({"A": (2, 3), "B": (3, 4)}).splitlines()[4])
-                R = 2.0 * np.einsum("ij,jk->ik", A, B)
+                R = 2 * np.einsum("ij,jk->ik", A, B)
         """
         return exported(planted(self.system, self.shapes if shapes is None else shapes))
 

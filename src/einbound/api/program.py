@@ -26,6 +26,7 @@ from einbound.expr.equation_shapes import shapes_of
 from einbound.expr.equations import System
 from einbound.expr.network import Access
 from einbound.expr.number import whole
+from einbound.forest.export import exported
 from einbound.plan.policy import BatchPolicy, BatchScheduler
 from einbound.report.program import ProgramMeter, program_text
 from einbound.run.guards import Guard
@@ -152,6 +153,30 @@ class Program:
         """The plan with its reasons: terms, loops, where values live, what the limit costs."""
         stages = self._known()
         return program_text(program_report(stages))
+
+    def to_numpy(self) -> str:
+        """Source of a function `evaluate` of the tensors, with numpy.einsum calls alone.
+
+        Values that terms share, and sums that are multiplied as one, are made once there, as they
+        are here; nothing is kept from call to call, and no limit holds.
+
+        Example:
+            >>> import einbound as eb
+            >>> text = "R[i,k] = A[i,j] B[j,k] - 2 A[i,j] C[j,k]"
+            >>> program = eb.Program(eb.Equations.parse(text, dict.fromkeys("ijk", 9)))
+            >>> print(program.to_numpy())
+            import numpy as np
+            <BLANKLINE>
+            <BLANKLINE>
+            def evaluate(*, A, B, C):
+                s1 = -0.5 * np.einsum("jk->jk", B)
+                s1 = s1 + np.einsum("jk->jk", C)
+                R = -2.0 * np.einsum("jk,ij->ik", s1, A)
+                return {"R": R}
+            <BLANKLINE>
+        """
+        stages = self._known()
+        return exported(stages.rewritten.forest, work=stages.case.work)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, also in other processes, plan anew and keep values of their own."""
