@@ -23,7 +23,7 @@ from measure import warm_blas
 
 #: Seconds that a side may take in one round; slower peers cannot be the best and are left out.
 MOST_SECONDS = 2.0
-ROUNDS = 10
+ROUNDS = 6
 DTYPES = ("float64", "float32")
 #: Bars of geometric means over all cases of a kind, and of the worst case.
 LEAST_MEAN, LEAST_CASE, LEAST_OUT, LEAST_BOUND = 1.2, 0.9, 1.7, 0.97

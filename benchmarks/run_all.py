@@ -23,6 +23,9 @@ SCRIPTS = (
     "planner",
     "space",
     "kernel_regret",
+    "kernels",
+    "contractions",
+    "native_limits",
     "rewriting",
     "forests",
 )
