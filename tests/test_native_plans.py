@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -208,6 +209,17 @@ def test_programs_take_a_backend_and_keep_their_limit() -> None:
         assert program.peak_bytes <= 25_000
         if backend == "auto":
             assert program.peak_bytes <= plain.peak_bytes
+
+
+@needs_compiler
+def test_a_program_explains_what_its_products_run_on() -> None:
+    text = "volatile T; X[i,j] = A[i,k] A[j,k]; R[i,j] = X[i,k] T[k,j]"
+    equations = eb.Equations.parse(text, dict.fromkeys("ijk", 24))
+    told = eb.Program(equations, iterations=5, backend="native").explain()
+    assert "\nbackend\n  native: kernels by" in told
+    for product in ("A[i,k] A[j,k]", "X[i,k] T[k,j]"):
+        assert re.search(rf" {re.escape(product)} +\w+_float64_\w+ +predicted", told)
+    assert "\nbackend\n" not in eb.Program(equations, iterations=5).explain()
 
 
 def test_without_a_compiler_native_is_refused(no_compiler: None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from einbound.api.backend_rows import backend_words, way_rows
 from einbound.api.stages import Stages
 from einbound.backends.sizes import Peak
 from einbound.expr.equations import Coefficient
@@ -23,6 +24,7 @@ from einbound.report.program import (
     ProgramReport,
     TermRow,
     ValueCount,
+    WayRow,
     Work,
 )
 from einbound.report.text import AliveRow, LimitRow
@@ -74,7 +76,15 @@ def program_report(stages: Stages) -> ProgramReport:
         limits=tuple(_limits(stages, meter)),
         gains=tuple(_gains(stages)),
         proven=stages.ready.planned.proven,
+        backend=backend_words(wish.engine),
+        ways=tuple(_ways(stages)) if wish.engine.ways is not None else (),
     )
+
+
+def _ways(stages: Stages) -> Iterator[WayRow]:
+    for ready in filter(None, (stages.ready.prelude, stages.main)):
+        forest = ready.plan.forest
+        yield from way_rows(ready, tuple(_text(forest, each) for each in forest.productions))
 
 
 def _work(ready: ForestExecutable, peak_bytes: int) -> Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from einbound.api.engines import NUMPY, Engine
+from einbound.api.backend_rows import backend_words, way_name
 from einbound.api.limits import describe_cell, describe_workspace
 from einbound.api.planning import FALLBACKS, Made, compiled
 from einbound.backends.sizes import StepCount
@@ -18,7 +18,6 @@ from einbound.report.sources import SourceRow
 from einbound.report.text import AliveRow, LimitRow, LoopRow, PlanReport, StepRow
 from einbound.run.executable import Executable
 from einbound.schedule.cells import Place
-from einbound.step.blocked import Way
 
 
 def report_of(made: Made) -> PlanReport:
@@ -49,19 +48,8 @@ def report_of(made: Made) -> PlanReport:
         weight=_weight(made),
         proof=made.proof,
         sources=_sources(ready),
-        backend=_backend(setting.engine),
+        backend=backend_words(setting.engine),
     )
-
-
-def _backend(engine: Engine) -> str:
-    """What multiplies, in words."""
-    if engine is NUMPY:
-        return ""
-    if engine.ways is None:
-        return f"{engine.backend}: NumPy alone, since {engine.why}"
-    threads = f"{engine.n_threads} thread{'s' if engine.n_threads > 1 else ''}"
-    version = engine.ways.toolchain.compiler.version
-    return f"{engine.backend}: kernels by {version}, {threads}, processor {engine.profile}"
 
 
 def _policy(made: Made) -> PolicyReport | None:
@@ -125,7 +113,7 @@ def _step_row(ready: Executable, step: int, count: StepCount) -> StepRow:
     return StepRow(
         step=step,
         contraction=contraction(ready, step),
-        way=_way_name(way),
+        way=way_name(way),
         batch=size(form.batch),
         m=size(form.rows),
         n=size(form.columns),
@@ -136,16 +124,6 @@ def _step_row(ready: Executable, step: int, count: StepCount) -> StepRow:
         result_bytes=_stored_bytes(ready.tree, step, way.pair.work.itemsize),
         why=way.why,
     )
-
-
-def _way_name(way: Way) -> str:
-    """What is called, and what happens to its operands and its product."""
-    if way.native is not None:
-        return str(way.native)
-    name = f"pack, {way.core.value}" if way.packs else way.core.value
-    if way.product is None:
-        return name
-    return f"{name}, {'add' if way.accumulate or way.blocks_sums else 'copy'}"
 
 
 def _stored_bytes(tree: Tree, step: int, itemsize: int) -> int:

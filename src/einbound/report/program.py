@@ -144,6 +144,15 @@ Line = TermRow | LoopLine
 
 
 @dataclass(frozen=True, slots=True)
+class WayRow:
+    """How one product is done: what is added into what, what is called, and why that."""
+
+    text: str
+    way: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramReport:
     """All that is said about one program.
 
@@ -160,6 +169,8 @@ class ProgramReport:
         limits: The limits that were applied.
         gains: What sharing and factoring saved, in words.
         proven: No other placement of the shared values has fewer multiply-adds.
+        backend: What multiplies, in words; empty: NumPy.
+        ways: How each product is done, where there are kernels.
     """
 
     targets: tuple[str, ...]
@@ -174,6 +185,8 @@ class ProgramReport:
     limits: tuple[LimitRow, ...]
     gains: tuple[str, ...]
     proven: bool
+    backend: str = ""
+    ways: tuple[WayRow, ...] = ()
 
 
 def program_text(program: ProgramReport) -> str:
@@ -182,6 +195,7 @@ def program_text(program: ProgramReport) -> str:
         "shared": program.gains,
         "once, before the first call": _lines(program.once),
         "in every call": _lines(program.each),
+        "backend": _backend(program),
         "values": _values(program),
         "peak": _peak(program.meter),
         "work": _work(program),
@@ -213,6 +227,13 @@ def _lines(lines: Iterable[Line]) -> Iterator[str]:
         details = [f"as {line.order}"] * bool(line.order) + list(line.loops)
         rows.append((indent + line.text, f"{count(line.macs)} macs", ", ".join(details)))
     return iter(columns(rows, "<><") if rows else ())
+
+
+def _backend(program: ProgramReport) -> list[str]:
+    if not program.backend:
+        return []
+    ways = dict.fromkeys((row.text, row.way, row.why) for row in program.ways)
+    return [program.backend, *(columns(list(ways), "<<<") if ways else ())]
 
 
 _WHY = {
