@@ -212,6 +212,16 @@ def test_programs_take_a_backend_and_keep_their_limit() -> None:
 
 
 @needs_compiler
+def test_a_pickled_program_finds_compiler_and_processor_anew() -> None:
+    text = "volatile T; X[i,j] = A[i,k] A[j,k]; R[i,j] = X[i,k] T[k,j]"
+    equations = eb.Equations.parse(text, dict.fromkeys("ijk", 24))
+    program = eb.Program(equations, iterations=5, backend="native")
+    kept = pickle.dumps(program)
+    assert b"Toolchain" not in kept
+    assert pickle.loads(kept).explain() == program.explain()
+
+
+@needs_compiler
 def test_a_program_explains_what_its_products_run_on() -> None:
     text = "volatile T; X[i,j] = A[i,k] A[j,k]; R[i,j] = X[i,k] T[k,j]"
     equations = eb.Equations.parse(text, dict.fromkeys("ijk", 24))

@@ -12,7 +12,7 @@ from einbound.step.blocked import Way
 
 def backend_words(engine: Engine) -> str:
     """What multiplies; empty where that is NumPy and nobody asked for more."""
-    if engine is NUMPY:
+    if engine == NUMPY:
         return ""
     if engine.ways is None:
         return f"{engine.backend}: NumPy alone, since {engine.why}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from einbound.api.engines import engine_of
+from einbound.api.engines import NUMPY, engine_of
 from einbound.api.equations import Equations
 from einbound.api.given import Case, Given, expected_case, given_of
 from einbound.api.kept import KeptValues
@@ -180,7 +181,10 @@ class Program:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies, also in other processes, plan anew and keep values of their own."""
-        return _begun, (self._equations, self._wish, self._kept.check, self._guard)
+        # Whoever reads a pickle has compilers and processors of its own.
+        engine, wish = self._wish.engine, replace(self._wish, engine=NUMPY)
+        asked = str(engine.backend), engine.n_threads
+        return _begun, (self._equations, wish, asked, self._kept.check, self._guard)
 
     def __repr__(self) -> str:
         names = ", ".join(self._equations.targets)
@@ -253,9 +257,12 @@ class Program:
         return self._stages
 
 
-def _begun(*state: Any) -> Program:
+def _begun(
+    equations: Equations, wish: Wish, asked: tuple[str, int], check: Check, guard: Guard | None
+) -> Program:
+    """The program that a pickle holds; plans, schedules and kernels are made afresh."""
     program = Program.__new__(Program)
-    program._begin(*state)
+    program._begin(equations, replace(wish, engine=engine_of(*asked)), check, guard)
     return program
 
 
