@@ -92,8 +92,11 @@ def engine_of(given: object, n_threads: int | None = None) -> Engine:
     if backend is Backend.NUMPY:
         return NUMPY
     threads = options.n_threads if n_threads is None else n_threads
-    measured = _measured(options) if options.tuned else None
-    engine = _engine(backend, threads, options.compiler, options.cache_folder, measured)
+    try:
+        measured = _measured(options) if options.tuned else None
+        engine = _engine(backend, threads, options.compiler, options.cache_folder, measured)
+    except BackendError as error:
+        engine = Engine(backend, None, str(error))
     if backend is Backend.NATIVE and engine.ways is None:
         raise BackendError(f"backend 'native' was asked for: {engine.why}; or use backend='auto'")
     return engine

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from einbound.backends.backend import Backend
+from einbound.errors import BackendError
 from einbound.expr.number import whole
 from einbound.machine.memory import parse_bytes
 
@@ -75,12 +76,22 @@ class Options:
 
     @property
     def cache_folder(self) -> Path:
-        """The folder of compiled objects and records."""
+        """The folder of compiled objects and records, as a path that does not start here.
+
+        Raises:
+            BackendError: The user has no home in which it could be.
+        """
         said = os.environ.get(CACHE, "").strip() if self.cache is None else self.cache
-        if said:
-            return Path(said).expanduser()
         base = os.environ.get("XDG_CACHE_HOME", "").strip()
-        return (Path(base) if base else Path.home() / ".cache") / _FOLDER
+        try:
+            if said:
+                return Path(said).expanduser().absolute()
+            return (Path(base) if base else Path.home() / ".cache").absolute() / _FOLDER
+        except RuntimeError as error:
+            raise BackendError(
+                f"the cache folder {str(said or '~/.cache')!r} cannot be found: {error}; name one "
+                "in $EINBOUND_CACHE or in einbound.options(cache=...)"
+            ) from None
 
     @property
     def compiler(self) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from einbound.backends.backend import Backend
 from einbound.backends.native import NativeStep, built
 from einbound.backends.sizes import Metered
-from einbound.errors import BuildError, KernelError
+from einbound.errors import BackendError, BuildError, KernelError
 from einbound.kernels.cost import Cost, cost
 from einbound.kernels.member import Form
 from einbound.kernels.pick import Choose, Pick, pick, untuned
@@ -118,7 +118,7 @@ def _chosen(ways: NativeWays, plain: Way) -> Way:
         return replace(plain, why=f"{told}, {picked} {_seconds(way.seconds)}")
     try:
         built(ways.toolchain, picked.member)
-    except BuildError as error:
+    except (BuildError, BackendError) as error:
         if ways.backend is Backend.NATIVE:
             raise
         return replace(plain, why=str(error))

@@ -40,6 +40,8 @@ class Pool:
             parts: Functions that may run at the same time.
         """
         first, *others = parts
+        # A fork leaves the child without the threads that were prepared.
+        self.prepare(len(others))
         done: SimpleQueue[BaseException | None] = SimpleQueue()
         for part in others:
             self._queue.put((part, done))

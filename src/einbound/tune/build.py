@@ -24,7 +24,7 @@ import numpy as np
 from einbound.errors import BuildError
 from einbound.machine.identity import cpu_identity
 from einbound.tune.compilers import INSTALL, Compiler, commands
-from einbound.tune.objects import Objects, digest
+from einbound.tune.objects import Objects, digest, unusable
 
 _log = logging.getLogger(__name__)
 
@@ -152,23 +152,31 @@ class Toolchain:
             BackendError: The folder cannot be used.
         """
         objects, key = Objects.opened(self.folder), self.key(source)
-        found = objects.find(key)
-        if found is not None:
-            return found
-        with objects.scratch() as scratch:
-            text, made = Path(scratch) / "kernel.c", Path(scratch) / "kernel.so"
-            text.write_text(source)
-            words = (*self.compiler.command, *self.compiler.flags, "-o", str(made), str(text))
-            done = run_child(words, seconds)
-            if done.code != 0 or not made.exists():
-                raise BuildError(
-                    f"{shlex.join(self.compiler.command)} {done.fate} on a kernel's source; "
-                    f"command: {shlex.join(words)}; it said: {_first_lines(done.errors)}",
-                    command=shlex.join(words),
-                    output=done.errors,
-                )
-            _log.debug("built %s with %s", key, self.compiler.version)
-            return objects.put(key, made)
+        try:
+            found = objects.find(key)
+            if found is not None:
+                return found
+            with objects.scratch() as scratch:
+                made = self._compiled(source, Path(scratch), seconds)
+                _log.debug("built %s with %s", key, self.compiler.version)
+                return objects.put(key, made)
+        except OSError as error:
+            raise unusable(self.folder, error) from None
+
+    def _compiled(self, source: str, scratch: Path, seconds: float) -> Path:
+        """The object of a C source, in a folder of this build."""
+        text, made = scratch / "kernel.c", scratch / "kernel.so"
+        text.write_text(source)
+        words = (*self.compiler.command, *self.compiler.flags, "-o", str(made), str(text))
+        done = run_child(words, seconds)
+        if done.code != 0 or not made.exists():
+            raise BuildError(
+                f"{shlex.join(self.compiler.command)} {done.fate} on a kernel's source; "
+                f"command: {shlex.join(words)}; it said: {_first_lines(done.errors)}",
+                command=shlex.join(words),
+                output=done.errors,
+            )
+        return made
 
 
 def _first_lines(text: str) -> str:

@@ -68,8 +68,16 @@ def commands(
         ((('ccache', 'gcc-12'),), (('/usr/bin/gcc',),))
     """
     if wish is not None and wish.strip():
-        return (tuple(shlex.split(wish)),)
+        return (_words(wish),)
     found = [(path,) for path in map(which, NAMES) if path is not None]
     if find_spec(ZIG) is not None if has_zig is None else has_zig:
         return (*found, (sys.executable, "-m", ZIG, "cc"))
     return tuple(found)
+
+
+def _words(wish: str) -> tuple[str, ...]:
+    """The words of a command; where a quote is left open, all of it is the name of a program."""
+    try:
+        return tuple(shlex.split(wish))
+    except ValueError:
+        return (wish,)

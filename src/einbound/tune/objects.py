@@ -44,10 +44,7 @@ class Objects:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = folder.lstat()
         except OSError as error:
-            raise BackendError(
-                f"the cache folder {folder} cannot be used: {error.strerror or error}; name "
-                "another one in $EINBOUND_CACHE or in einbound.options(cache=...)"
-            ) from None
+            raise unusable(folder, error) from None
         _check_owner(folder, found)
         return cls(folder)
 
@@ -79,6 +76,14 @@ class Objects:
     def scratch(self) -> tempfile.TemporaryDirectory[str]:
         """A folder beside the objects, for one build; it goes when it is left."""
         return tempfile.TemporaryDirectory(prefix="build-", dir=self.folder)
+
+
+def unusable(folder: Path, error: OSError) -> BackendError:
+    """The error of a folder that cannot be read, or written to, or is full."""
+    return BackendError(
+        f"the cache folder {folder} cannot be used: {error.strerror or error}; name another one in "
+        "$EINBOUND_CACHE or in einbound.options(cache=...)"
+    )
 
 
 def digest(content: bytes) -> str:

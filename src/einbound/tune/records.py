@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
-from math import isfinite
 
 from einbound.errors import KernelError
 from einbound.kernels.decision_json import from_json, to_json
@@ -16,6 +17,9 @@ from einbound.kernels.problem import MatmulProblem
 from einbound.machine.limits import HardwareLimits
 from einbound.machine.readings import Reading
 from einbound.space.tree import Path
+
+#: What is larger is no time: whole numbers of JSON may be too large to compute with.
+LARGEST = sys.float_info.max
 
 
 class Outcome(StrEnum):
@@ -44,6 +48,9 @@ class Context:
     compiler: str
     flags: str
     version: str
+
+    def __post_init__(self) -> None:
+        _check_text(self, ("cpu", "compiler", "flags", "version"))
 
     @property
     def key(self) -> str:
@@ -85,9 +92,13 @@ class Record:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outcome", Outcome(self.outcome))
-        for name in ("seconds", "ratio", "model_seconds"):
+        _check_text(self, ("problem", "decisions", "label", "source", "reason"))
+        if not isinstance(self.contended, bool):
+            raise KernelError(f"contended of a record is {self.contended!r}; expected a truth")
+        for name in ("seconds", "ratio", "model_seconds", "spread"):
             given = getattr(self, name)
-            if given is not None and not (isfinite(given) and given >= 0):
+            may_miss = name != "spread"
+            if not _is_amount(given) and not (may_miss and given is None):
                 raise KernelError(f"{name} of a record is {given!r}; expected a finite number")
         if (self.outcome is Outcome.MEASURED) != (self.seconds is not None):
             raise KernelError(
@@ -111,15 +122,31 @@ class Record:
         return json.dumps(kept, sort_keys=True)
 
 
+def _check_text(record: Context | Record, names: tuple[str, ...]) -> None:
+    for name in names:
+        given = getattr(record, name)
+        if not isinstance(given, str):
+            raise KernelError(f"{name} of a record is {given!r}; expected text")
+
+
+def _is_amount(given: object) -> bool:
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return is_number and 0 <= given <= LARGEST  # type: ignore[operator]  # it is a number
+
+
+@lru_cache(maxsize=1024)
 def record_of(text: str) -> Record:
-    """The record that `Record.to_json` wrote.
+    """The record that `Record.to_json` wrote; lines are read often, and each is judged once.
 
     Raises:
-        KernelError: The text is no such record.
+        KernelError: The text is no such record, or its product or decisions are none.
     """
     try:
         data = json.loads(text)
-        return Record(**{**data, "context": Context(**data["context"])})
+        record = Record(**{**data, "context": Context(**data["context"])})
+        MatmulProblem.from_json(record.problem)
+        decisions_of(record.decisions)
+        return record
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise KernelError(f"{text[:80]!r} is no record: {error}; give what to_json wrote") from None
 

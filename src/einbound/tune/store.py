@@ -102,12 +102,17 @@ class Store:
                 file.execute(f"DELETE FROM {table}").rowcount for table in ("records", "winners")
             )
 
-        return self._attempt(emptied, 0) if self.path.exists() else 0
+        return self._attempt(emptied, 0) if self._is_there else 0
+
+    @property
+    def _is_there(self) -> bool:
+        """Whether the file can be seen; `Path.exists` raises where a folder may not be entered."""
+        return os.path.exists(self.path)
 
     def _read(
         self, query: str, problem: MatmulProblem | None, context: Context | None
     ) -> tuple[Record, ...]:
-        if not self.path.exists():
+        if not self._is_there:
             return ()
         asked = {
             "problem": problem and problem.key,

@@ -395,7 +395,9 @@ class _Run:
         build = self.elsewhere()
         pair = [build(self.problem, each.spec) for each in (best, self.untuned)]
         runs = [each.run for each in pair if isinstance(each, Built)]
-        assert len(runs) == 2, "what was measured was built"
+        if len(runs) < len(pair):
+            # A trial may run out of time, or a folder out of space, that did not before.
+            return self.untuned, 1.0
         timing, base = measure(runs, self.rounds, self.clock)
         seen: Ratio = ratio(timing, base)
         is_faster = seen.value < 1 - max(self.noise, seen.error)
