@@ -88,6 +88,7 @@ def exact_plans(
     *,
     n_deep: int | None = None,
     effort: int = N_STATES,
+    most_macs: int | None = None,
 ) -> Iterator[ExactFound | NothingFound]:
     """A plan within a budget found quickly, if it may not be the best one, and then the best.
 
@@ -98,8 +99,10 @@ def exact_plans(
         budget_bytes: Bytes of intermediates and result at most; None: any number.
         n_deep: Loops around any production at most; None: any number.
         effort: States to explore at most.
+        most_macs: Weighted multiply-adds at most; None: any number. Plans with more are not
+            looked for, so that nothing may be found where something fits.
     """
-    search = Search(problem, Effort(effort), n_deep)
+    search = Search(problem, Effort(effort), n_deep, most_macs)
     plans = search.within(budget_bytes)
     while True:
         with collector_off():
@@ -116,13 +119,17 @@ class Search:
         problem: What is searched.
         effort: States explored by all runs together.
         n_deep: Loops around any production at most; None: any number.
+        most_macs: Weighted multiply-adds at most of what `within` looks for; None: any number.
         bound_macs: Weighted multiply-adds that every plan within the budget has, as far as known.
     """
 
-    def __init__(self, problem: Problem, effort: Effort, n_deep: int | None) -> None:
+    def __init__(
+        self, problem: Problem, effort: Effort, n_deep: int | None, most_macs: int | None = None
+    ) -> None:
         self.problem = problem
         self.effort = effort
         self.n_deep = n_deep
+        self.most_macs = most_macs
         self.bound_macs = 0
 
     @cached_property
@@ -204,7 +211,10 @@ class Search:
             for factor in ladder():
                 if factor >= _QUICK_FROM or self.effort.n_states > _QUICK_AFTER:
                     break
-                labels = self._up_to(int(self.fewest * factor), budget_bytes)
+                most = int(self.fewest * factor)
+                if self._at_most(most) < most:
+                    break
+                labels = self._up_to(most, budget_bytes)
                 if self.effort.spent or labels:
                     return None if self.effort.spent else labels[0]
         return None
@@ -234,28 +244,47 @@ class Search:
 
     def _improve(self, budget_bytes: int | None) -> Iterator[tuple[Label, bool]]:
         """A good label, and the best one."""
-        known, lowest = self._quick(budget_bytes, _QUICK_DEEP[0], self.fewest * _STEPS[-1]), None
-        if known is None and not self.effort.spent:
+        most = self._at_most(int(self.fewest * _STEPS[-1]))
+        known, lowest = self._quick(budget_bytes, _QUICK_DEEP[0], most), None
+        if known is None and self.most_macs is not None:
+            most = self.most_macs
+            known = self._quick(budget_bytes, _QUICK_DEEP[1], most)
+        elif known is None and not self.effort.spent:
             # Before looking further: does anything fit, whatever it costs?
             lowest = next(iter(self.run(None, budget_bytes)), None)
             if lowest is None:
                 return
             known = self._quick(budget_bytes, _QUICK_DEEP[1], self.macs(lowest)) or lowest
-        if known is None:
+        if known is not None:
+            yield known, False
+            most = self.macs(known)
+        elif self.effort.spent:
             return
-        yield known, False
-        floors = self._floors(self.macs(known), budget_bytes)
         # A quick plan is nearly always the best: one run up to it settles the matter.
-        start = self.bound_macs if known is lowest else self.macs(known)
+        start = self.bound_macs if known is None or known is lowest else most
+        best = self._best(known, start, most, budget_bytes)
+        if best is not None:
+            yield best, True
+
+    def _best(
+        self, known: Label | None, start: int, most: int, budget_bytes: int | None
+    ) -> Label | None:
+        """The best label with so many multiply-adds at most, looked for from a bound upwards."""
+        floors = self._floors(most, budget_bytes)
         for factor in ladder():
-            most, wider = self.macs(known), start * factor
+            wider = start * factor
             bound = most if wider >= most else int(wider)
-            toll = known.cost % self.problem.chains.radix if bound == most else None
+            toll = known.cost % self.problem.chains.radix if known and bound == most else None
             labels = self._up_to(bound, budget_bytes, toll=toll, floors=floors)
-            known = min([*labels, known], key=lambda label: label.cost)
-            if bound >= self.macs(known) or self.effort.spent:
+            known = min([*labels, known] if known else labels, key=_cost, default=None)
+            most = most if known is None else self.macs(known)
+            if bound >= most or self.effort.spent:
                 break
-        yield known, True
+        return known
+
+    def _at_most(self, macs: int) -> int:
+        """A number of multiply-adds, or as many as are looked for if these are fewer."""
+        return macs if self.most_macs is None else min(macs, self.most_macs)
 
     def _floors(self, macs: int, budget_bytes: int | None) -> Floors | None:
         """Tighter bounds for plans up to so many multiply-adds."""
@@ -287,6 +316,10 @@ class Search:
                 if found or self.effort.spent or bound >= most:
                     break
         return found[0] if found else None
+
+
+def _cost(label: Label) -> int:
+    return label.cost
 
 
 def ladder() -> Iterator[float]:

@@ -154,7 +154,12 @@ class SmallSearch:
             least = self.structures.lowest(room.with_result, self.request.effort.states)
             if least.lower_bound_bytes <= room.n_bytes:
                 self.is_hopeless = False
-                self._repeat(room)
+                most_macs = None
+                if least.found.peak_bytes <= room.n_bytes:
+                    # What is lowest of all is a plan for every larger room, too.
+                    self._try(least.found.tree)
+                    most_macs = least.found.macs - 1
+                self._repeat(room, most_macs)
             if self.ledger.best is not None:
                 return
 
@@ -173,8 +178,14 @@ class SmallSearch:
                     if self.is_settled:
                         return
 
-    def _repeat(self, room: Room) -> None:
-        """Looks for plans of the whole class, by their values and then with contributions."""
+    def _repeat(self, room: Room, most_macs: int | None) -> None:
+        """Looks for plans of the whole class, by their values and then with contributions.
+
+        Args:
+            room: What the model may take.
+            most_macs: Weighted multiply-adds at most of what is worth finding with the finest
+                loops; None: any number.
+        """
         n_states = self.request.effort.states
         if not self.request.is_eager:
             n_states = min(n_states, _N_CLASS_STATES)
@@ -189,30 +200,52 @@ class SmallSearch:
             drafts = self.structures.drafts(room, n_states, only_finest=True)
             self.trials.meter(drafts.trees, self.request.limit)
         if self._may_gain(drafts):
+            share = n_states // _DESCENT_SHARE
             for most_bytes in (self.request.itemsize, LEAST_BUFFER_BYTES):
-                share = n_states // _DESCENT_SHARE
-                self._descend(room, share, most_bytes, only_finest=is_large)
+                if not self.request.rules.grid.is_fixed:
+                    self._descend(room, share, most_bytes, most_macs, only_finest=True)
+                if not is_large:
+                    self._descend(room, share, most_bytes, self._fewer_macs)
 
-    def _descend(self, room: Room, n_states: int, most_bytes: int, *, only_finest: bool) -> None:
+    def _descend(
+        self,
+        room: Room,
+        n_states: int,
+        most_bytes: int,
+        most_macs: int | None,
+        *,
+        only_finest: bool = False,
+    ) -> None:
         """Tries structures of ever lower peaks, until none may be better than the best plan.
 
         What they take besides is known to the meter only, so the best one may not fit where the
-        next one does.
+        next one does. The first of the finest loops are tried whatever they cost: the widest
+        slices that fit repeat less.
         """
         for number in range(_N_LOWER):
             if self.is_settled or self._is_cut():
                 return
-            drafts = self.structures.drafts(room, n_states, most_bytes, only_finest=only_finest)
+            drafts = self.structures.drafts(
+                room, n_states, most_bytes, only_finest=only_finest, most_macs=most_macs
+            )
             is_bound = number == 0 and most_bytes <= self.request.itemsize and not only_finest
             if is_bound and len(self._rooms()) == 1:
                 self.bound_macs = max(self.bound_macs, drafts.bound_macs)
-            if not self._may_gain(drafts):
+            if not drafts.trees:
                 return
-            self.trials.meter(drafts.trees, self.request.limit)
-            for tree in drafts.trees:
-                # As it is, in case wider slices left too little beside them.
-                self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
-            room = replace(room, n_bytes=drafts.peak_bytes - 1)
+            self._try(*drafts.trees)
+            room, most_macs = replace(room, n_bytes=drafts.peak_bytes - 1), self._fewer_macs
+
+    @property
+    def _fewer_macs(self) -> int | None:
+        """Multiply-adds below those of the best plan; None if there is none."""
+        return None if self.ledger.best is None else self.ledger.best.macs - 1
+
+    def _try(self, *trees: Tree) -> None:
+        """Meters structures with wider slices, and as they are, in case these leave too little."""
+        self.trials.meter(trees, self.request.limit)
+        for tree in trees:
+            self.ledger.confirm_fitting(tree, LEAST_BUFFER_BYTES)
 
     def _may_gain(self, drafts: Drafts) -> bool:
         """Whether the best of some structures has fewer multiply-adds than the best plan."""

@@ -240,7 +240,13 @@ class Structures:
         return new
 
     def drafts(
-        self, room: Room, n_states: int, most_bytes: int = 0, *, only_finest: bool = False
+        self,
+        room: Room,
+        n_states: int,
+        most_bytes: int = 0,
+        *,
+        only_finest: bool = False,
+        most_macs: int | None = None,
     ) -> Drafts:
         """The structures of the class with the fewest multiply-adds within a room.
 
@@ -249,23 +255,31 @@ class Structures:
             n_states: States to explore at most.
             most_bytes: What a contribution takes at most; 0: nothing is counted.
             only_finest: Leave out all loops but the finest ones: a class that is soon searched.
+            most_macs: Weighted multiply-adds at most; None: any number.
         """
         widths = (max(self.request.network.extents, default=1),) if only_finest else self.widths
         cuts = self.request.rules.grid.options(widths or (1,))
-        work = partial(self._exhausted, cuts, room, n_states, most_bytes)
+        work = partial(self._exhausted, cuts, room, n_states, most_bytes, most_macs)
         drafts, n_explored = apart(work)
         self.n_states += n_explored
         return drafts
 
     def _exhausted(
-        self, cuts: tuple[Cut, ...], room: Room, n_states: int, most_bytes: int
+        self,
+        cuts: tuple[Cut, ...],
+        room: Room,
+        n_states: int,
+        most_bytes: int,
+        most_macs: int | None,
     ) -> tuple[Drafts, int]:
         """The structures with these loops, and how many states were explored for them."""
         toll, depth = self._toll(by_time=False), self.request.effort.depth
         problem = self._problem(cuts, room.with_result, toll, most_bytes)
         found: list[Tree] = []
         counts = 0, 0
-        for made in exact_plans(problem, room.n_bytes, n_deep=depth, effort=n_states):
+        for made in exact_plans(
+            problem, room.n_bytes, n_deep=depth, effort=n_states, most_macs=most_macs
+        ):
             bound, exhausted, states = made.bound_macs, made.exhausted, made.states
             if isinstance(made, ExactFound):
                 found.insert(0, self._as_given(made.tree))
