@@ -8,6 +8,7 @@ from itertools import permutations
 from math import prod
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -290,6 +291,42 @@ def test_forest_descent_has_every_common_loop_excluded_by_name() -> None:
     excluded = verdict(site(forest, has_loops=False), (0,))
     assert isinstance(excluded, Excluded)
     assert str(excluded.witness) == "forest_descent opens no common loops"
+
+
+@pytest.mark.parametrize("n_shared", [4, 5, 6])
+def test_the_search_finds_what_trying_every_placement_of_many_values_finds(n_shared: int) -> None:
+    """All values that are shared are decided, each in line, whole or in a loop over one axis."""
+    forest = chain_of(n_shared)
+    tools = shop_of(forest).tools()
+    free = Drafts(forest, Limit(None, None), tools).draft(Placements())
+    assert free is not None
+    limit = Limit(int(free.space_bytes * 0.8), None)
+    where, drafts = Site(forest, limit, tools), Drafts(forest, limit, tools)
+    assert len(where.shared) == n_shared
+
+    def score(placements: Placements) -> float | None:
+        sketch = drafts.sketch(placements, 0)
+        if sketch is None or sketch.over_bytes > 0:
+            return None
+        made = drafts.draft(placements)
+        return None if made is None or made.over_bytes > 0 else made.macs
+
+    every = leaves(where.tree())
+    scores = [each for each in map(score, every) if each is not None]
+    assert len(every) > 2**n_shared
+    assert search(where.tree(), score, where.bound, trace=False).score == min(scores)
+    planned = plan_forest(forest, limit, tools)
+    assert planned.fits
+    assert planned.draft.macs == min(scores)
+
+
+def chain_of(n_shared: int) -> Forest:
+    """A shared matrix, and vectors that are each made from what comes before and a matrix."""
+    equations = {"s0": [(1, "ij,jk->ik", ("x", "x"))], "s1": [(1, "ij,jk->i", ("s0", "x"))]}
+    for n in range(2, n_shared):
+        equations[f"s{n}"] = [(1, ("i,ij->j", "i,ij->i")[n % 2], (f"s{n - 1}", "x"))]
+    equations["y"] = [(1, "i,ij->j", (f"s{n_shared - 1}", "x"))]
+    return written(equations, {"x": (4, 4)}, targets=("y",))
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.9, 0.7, 0.5]))

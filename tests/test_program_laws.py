@@ -128,3 +128,13 @@ def test_runs_take_the_bytes_that_the_meter_says(backend: str) -> None:
             assert 0 <= metered.workspace_bytes - gauge.peak_bytes <= hidden
             assert 0 <= metered.space_bytes - gauge.most_bytes <= hidden
         assert sum(gauge.peak_bytes > 0 for _, gauge in gauges) > 24
+
+
+@pytest.mark.parametrize("seed", [7, 11, 18, 24, 38, 9366])
+def test_more_room_never_costs_multiply_adds(seed: int) -> None:
+    system = random_system(seed)
+    least = smallest_bytes(system)
+    most = checked(system, None).peak_bytes
+    limits = range(least, most + 1, max((most - least) // 10 // 8, 1) * 8)
+    costs = [checked(system, limit).meter().macs(CALLS) for limit in limits]
+    assert costs == sorted(costs, reverse=True)

@@ -324,7 +324,7 @@ class Drafts:
     def _confirmed(self, outline: Outline, limit: Limit, tools: Tools) -> Half | None:
         best: Half | None = None
         made, room = outline.made, limit
-        for _ in range(_N_ROUNDS):
+        for n_before in range(_N_ROUNDS):
             try:
                 half = self._metered(outline.forest, outline.parts, made.block, limit)
             except ScheduleError:
@@ -334,7 +334,9 @@ class Drafts:
                 best = half
             if half.over_bytes == 0 or made.over_bytes > 0:
                 break
-            room = room.less(half.over_bytes)
+            # Less than what is left over anyway changes nothing; a little more may do.
+            changes = (made.spare_bytes or 0) + 1
+            room = room.less(max(half.over_bytes, changes) if n_before else changes)
             made = furnished(outline.forest, outline.parts, room, tools)
         return best
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from einbound.forest.drafts import Draft, Drafts, Placements, Sketch
 from einbound.forest.forest import Forest
@@ -26,6 +27,11 @@ _N_OPEN, _N_DRAFTS_OPEN = 4, 64
 _N_SWEEPS = 3
 #: Times the multiply-adds without loops that tell of a tight limit.
 _TIGHT = 4
+#: Parts of the room of a plan with which it is searched again: where less room forces loops, values
+#: that are whole are put into them, which a search with more room may never try. In small forests
+#: single elements count.
+_LESS_ROOM = (Fraction(2, 3), Fraction(4, 5))
+_LITTLE_LESS_ROOM = (Fraction(31, 32), Fraction(15, 16), Fraction(7, 8))
 #: Steps on the way to the smallest peak of a large forest.
 _N_LOWERED = 4
 #: Sketches of one search that are metered, the best ones.
@@ -98,6 +104,8 @@ def plan_forest(
         if not best.fits:
             # What comes nearest was finished on the way.
             return best
+    elif best.draft.macs > best.least_macs:
+        best = _relaxed(site, drafts, best)
     draft = drafts.finished(best.draft)
     return replace(best, draft=draft, fits=draft.over_bytes == 0)
 
@@ -193,6 +201,18 @@ def _metered(drafts: Drafts, seen: Mapping[Placements, Sketch], known: Draft | N
         if n_tried == _N_METERED:
             break
     assert best is not None, "a forest can run with every value whole"
+    return best
+
+
+def _relaxed(site: Site, drafts: Drafts, best: Planned) -> Planned:
+    """The best of a plan and of those that searches with less room lead to."""
+    is_small = len(site.all_shared) <= _N_SMALL
+    for share in _LITTLE_LESS_ROOM if is_small else _LESS_ROOM:
+        tight = drafts.within(site.target(int(share * best.draft.space_bytes)))
+        low = drafts.judged(_descended(replace(site, limit=tight.limit), tight, None))
+        for draft in (low, _descended(site, drafts, low)):
+            if draft.over_bytes == 0 and draft.macs < best.draft.macs:
+                best = replace(best, draft=draft, path=site.path(draft.placements), proven=False)
     return best
 
 

@@ -25,14 +25,16 @@ class Furnished:
         over_bytes: Bytes by which it passes its room, at most.
         excess_bytes: The same, of all productions together: it tells how much is in the way
             where one place alone decides what `over_bytes` is.
-        blamed: Values that are alive where it passes its room.
         macs: Multiply-adds, roughly where trips are uneven.
+        spare_bytes: What all productions leave of their rooms; None: there is no limit.
+        blamed: Values that are alive where it passes its room.
     """
 
     block: Block
     over_bytes: int
     excess_bytes: int
     macs: int
+    spare_bytes: int | None = None
     blamed: frozenset[int] = frozenset()
 
     @property
@@ -111,6 +113,7 @@ class _Rooms:
         lives = self.bare.lives(block, tuple(loop.number for loop in around))
         items: list[Item] = []
         over = excess = macs = 0
+        spare: int | None = None
         blamed, here = set[int](), set[int]()
         for item, (begin, end) in zip(block, lives, strict=True):
             for value in begin:
@@ -123,9 +126,11 @@ class _Rooms:
             here.difference_update(end)
             over = max(over, made.over_bytes)
             excess, macs = excess + made.excess_bytes, macs + made.macs
+            left = (spare, made.spare_bytes)
+            spare = min((each for each in left if each is not None), default=None)
             for value in end:
                 alive = alive.plus(-self._bytes(value, around), self.bare.is_result(value))
-        return Furnished(tuple(items), over, excess, macs, frozenset(blamed))
+        return Furnished(tuple(items), over, excess, macs, spare, frozenset(blamed))
 
     def _item(self, item: Item, around: tuple[Together, ...], alive: Alive) -> Furnished:
         if isinstance(item, Together):
@@ -133,9 +138,12 @@ class _Rooms:
         production = self.forest.productions[item.production]
         room = alive.room(self.limit)
         grown = self._grown(production, around, room)
-        over = 0 if room is None else max(grown.workspace_bytes - room, 0)
-        n_trips = prod(trips_of(loop) for loop in around)
-        return Furnished((replace(item, tree=grown.tree),), over, over, grown.macs * n_trips)
+        macs = grown.macs * prod(trips_of(loop) for loop in around)
+        block = (replace(item, tree=grown.tree),)
+        if room is None:
+            return Furnished(block, 0, 0, macs)
+        over = max(grown.workspace_bytes - room, 0)
+        return Furnished(block, over, over, macs, max(room - grown.workspace_bytes, 0))
 
     def _grown(
         self, production: Production, around: tuple[Together, ...], room: int | None
