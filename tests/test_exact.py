@@ -13,7 +13,7 @@ from einbound.expr.network import Network
 from einbound.plan.answers import ExactFound, NothingFound
 from einbound.plan.contribution import Contribution
 from einbound.plan.curve import Frontier, frontier, frontier_of
-from einbound.plan.exact import Search, exact_search
+from einbound.plan.exact import Search, exact_plans, exact_search
 from einbound.plan.floors import Floors
 from einbound.plan.labels import Label, fit, nondominated
 from einbound.plan.masks import bits
@@ -306,6 +306,26 @@ def test_bounds_with_loops_as_sets_lose_nothing(seed: int) -> None:
         quick = Run(problem, bounds, search.effort, floors).root()
         assert [(one.cost, one.peak) for one in quick] == [(one.cost, one.peak) for one in plain]
         assert all(floors.least <= search.macs(one) for one in plain)
+
+
+@pytest.mark.parametrize("seed", range(N_LARGE))
+def test_a_bound_on_macs_leaves_out_what_is_above_it_and_nothing_else(seed: int) -> None:
+    rng = random.Random(7000 + seed)
+    network = random_network(rng, rng.randint(3, 5), 5, largest=9)
+    loops = tuple(Cut(i, 1) for i in rng.sample(range(5), 3))
+    problem = Problem(network, 8, loops)
+    lowest = least_within(Search(problem, Effort(10**6), None)).found
+    for budget in (lowest.peak_bytes, lowest.peak_bytes + lowest.peak_bytes // 8):
+        *_, best = exact_plans(problem, budget)
+        assert isinstance(best, ExactFound)
+        assert best.exhausted
+        *_, same = exact_plans(problem, budget, most_macs=best.weighted_macs)
+        assert isinstance(same, ExactFound)
+        assert (same.weighted_macs, same.exhausted) == (best.weighted_macs, True)
+        *_, less = exact_plans(problem, budget, most_macs=best.weighted_macs - 1)
+        if best.weighted_macs > Search(problem, Effort(10**6), None).fewest:
+            assert isinstance(less, NothingFound)
+            assert (less.exhausted, less.bound_macs) == (True, best.weighted_macs)
 
 
 class Ordered(Run):

@@ -558,3 +558,45 @@ def test_more_bytes_never_cost_more_macs_where_buffers_matter(
 ) -> None:
     less, more = (einbound.plan(text, *shapes, memory_limit=limit).macs for limit in limits)
     assert more <= less
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "limit", "macs"),
+    [
+        (
+            "acg,fai,f,e,ab,ebf->g",
+            {"a": 16, "b": 24, "c": 16, "e": 24, "f": 24, "g": 16, "i": 8},
+            171544,
+            237312,
+        ),
+        (
+            "c,dg,ec,gd,cfa,d->eg",
+            {"a": 24, "c": 32, "d": 24, "e": 8, "f": 8, "g": 32},
+            66008,
+            11776,
+        ),
+        ("bda,b,a,dca,e->c", {"a": 24, "b": 16, "c": 24, "d": 32, "e": 24}, 246512, 31512),
+    ],
+)
+def test_near_the_least_peak_the_fewest_macs_of_the_curve_are_reached(
+    text: str, sizes: dict[str, int], limit: int, macs: int
+) -> None:
+    shapes = [tuple(sizes[i] for i in term) for term in text.split("->")[0].split(",")]
+    made = einbound.plan(text, *shapes, memory_limit=limit)
+    assert (made.fits, made.macs <= macs) == (True, True)
+
+
+@settings(max_examples=12)
+@given(SEEDS, st.integers(2, 4))
+def test_more_bytes_never_cost_more_macs_just_above_the_least_peak(seed: int, n: int) -> None:
+    rng = random.Random(seed)
+    sizes = {label: rng.choice((2, 3, 4, 8)) for label in "abcd"}
+    terms = ["".join(rng.sample("abcd", rng.randint(1, 3))) for _ in range(n)]
+    used = sorted(set("".join(terms)))
+    text = ",".join(terms) + "->" + "".join(rng.sample(used, rng.randint(0, min(len(used), 2))))
+    shapes = [tuple(sizes[label] for label in term) for term in terms]
+    with pytest.raises(einbound.BudgetError) as refused:
+        einbound.plan(text, *shapes, memory_limit=1)
+    limits = [refused.value.smallest_bytes + 8 * k for k in range(6)]
+    costs = [einbound.plan(text, *shapes, memory_limit=limit).macs for limit in limits]
+    assert costs == sorted(costs, reverse=True)
