@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from einbound.expr.equation_declarations import Said
-from einbound.expr.equation_fault import fault, line_of
+from einbound.expr.equation_fault import fault
 from einbound.expr.equation_rules import checked
 from einbound.expr.equation_spaces import spaces_of
 from einbound.expr.equation_sums import aligned
@@ -59,6 +60,7 @@ def read_system(
 def _equations(lines: Iterable[Line], text: str) -> tuple[Equation, ...]:
     """One equation for each target, in the order in which they are complete."""
     made: dict[str, Equation] = {}
+    breaks = [at for at, character in enumerate(text) if character == "\n"]
     for line in lines:
         target = line.target
         begun = made.pop(target.name, None)
@@ -70,8 +72,8 @@ def _equations(lines: Iterable[Line], text: str) -> tuple[Equation, ...]:
                     text,
                     target.span,
                 )
-            at = line_of(text, target.span or (0, 0))
-            made[target.name] = Equation(target, line.terms, at)
+            number = bisect_left(breaks, (target.span or (0, 0))[0]) + 1
+            made[target.name] = Equation(target, line.terms, number)
             continue
         to, ours = begun.target.indices, target.indices
         if len(to) != len(ours) or len({*ours}) < len(ours):

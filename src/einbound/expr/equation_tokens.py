@@ -85,12 +85,11 @@ def _statements(pieces: list[Token], length: int) -> Iterator[Token]:
     """The pieces without the line ends behind which a statement goes on."""
     depth = 0
     before: Token | None = None
-    for number, piece in enumerate(pieces):
+    for piece, after in zip(pieces, _following(pieces), strict=True):
         depth += (piece.text in _OPENING) - (piece.text in _CLOSING)
         if piece.text == ";" and depth <= 0:
             piece = Token(Kind.END, ";", piece.span)
         if piece.kind is Kind.END:
-            after = next((each for each in pieces[number:] if each.text != "\n"), None)
             goes_on = after is not None and after.text in _OPERATORS
             is_inside = before is not None and before.text in _GOES_ON
             if depth > 0 or before is None or before.kind is Kind.END or goes_on or is_inside:
@@ -98,3 +97,13 @@ def _statements(pieces: list[Token], length: int) -> Iterator[Token]:
         yield piece
         before = piece
     yield Token(Kind.END, "", (length, length))
+
+
+def _following(pieces: list[Token]) -> list[Token | None]:
+    """For each piece, the first one from it on that is no line end."""
+    found: list[Token | None] = []
+    after: Token | None = None
+    for piece in reversed(pieces):
+        after = after if piece.text == "\n" else piece
+        found.append(after)
+    return found[::-1]
