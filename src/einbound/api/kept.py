@@ -22,26 +22,21 @@ class Held:
         stages: What it belongs to.
         values: The arrays by name.
         prints: Of the tensors that they were made from.
-        n_builds: How often each was made.
     """
 
     stages: Stages | None = None
     values: Mapping[str, Array] = field(default_factory=dict)
     prints: Mapping[str, Print] = field(default_factory=dict)
-    n_builds: Mapping[str, int] = field(default_factory=dict)
 
     def without(self, names: Iterable[str], prints: Mapping[str, Print]) -> Held:
         """The same without some values, and with other prints."""
         gone = frozenset(names)
         values = {name: array for name, array in self.values.items() if name not in gone}
-        return Held(self.stages, values, prints, self.n_builds)
+        return Held(self.stages, values, prints)
 
     def plus(self, values: Mapping[str, Array]) -> Held:
         """The same with more values."""
-        n_builds = dict(self.n_builds)
-        for name in values:
-            n_builds[name] = n_builds.get(name, 0) + 1
-        return Held(self.stages, {**self.values, **values}, self.prints, n_builds)
+        return Held(self.stages, {**self.values, **values}, self.prints)
 
 
 @dataclass
@@ -92,7 +87,7 @@ class KeptValues:
         with self._lock:
             held = self.held
             if names is None or held.stages is None:
-                self.held = Held(held.stages, n_builds=held.n_builds)
+                self.held = Held()
                 return
             gone = frozenset(names)
             needs = held.stages.needs
