@@ -7,7 +7,7 @@ commitments bounds that of more.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
@@ -92,9 +92,6 @@ class Commitment:
     tile: RegisterTile | None = None
 
 
-OPEN = Commitment()
-
-
 def committed_by(
     path: Iterable[tuple[str, Decision]], lattice_width: int | None = None
 ) -> Commitment:
@@ -108,12 +105,12 @@ def committed_by(
         >>> committed_by([("tensorized-form", TensorizedForm(FormKind.WHOLE_TRIPLE))]).packed
         False
     """
-    so_far = OPEN
+    so_far: dict[str, Any] = {}
     for _, decision in path:
-        so_far = replace(so_far, **_fields(decision))
+        so_far |= _fields(decision)
         if isinstance(decision, Geometry) and isinstance(decision.choice, Lattice):
-            so_far = replace(so_far, bn=lattice_width)
-    return so_far
+            so_far["bn"] = lattice_width
+    return Commitment(**so_far)
 
 
 def commitment_of(spec: KernelSpec) -> Commitment:

@@ -26,8 +26,8 @@ N_TILES = 3
 COMPARED_DEPTH = 256
 #: Steps of a depth: an inner loop is unrolled by some power of two.
 DEPTH_UNIT = 8
-#: Narrower panels of B pay for packing A again; on Zen 3 a cliff was measured below it.
-LEAST_COLUMNS = 256
+#: Narrower panels of B pay for packing A again; on Zen 3 a cliff was measured below half of it.
+LEAST_COLUMNS = 512
 #: How many times as many whole blocks as workers are looked for: with more, each is a sliver.
 MOST_MORE_BLOCKS = 1024
 
@@ -165,7 +165,8 @@ def panels_for(
 ) -> tuple[CpuPacked, ...]:
     """Panels near what the caches hold, balanced over the extents, the nearest first.
 
-    Half and twice the rows and depth are proposed, too, and rows that keep every core at work.
+    Half and twice the rows and depth are proposed, too, rows that keep every core at work, and
+    panels of B that the caches of one core hold.
 
     Args:
         problem: The product.
@@ -186,15 +187,18 @@ def panels_for(
         (most_m, most_k // 2),
         (min(most_m // 2, shared), most_k // 2),
     ]
+    depth = min(most_k, problem.depth)
+    near = limits.levels[1].bytes // 2 // (depth * n_bytes) if len(limits.levels) > 1 else 0
     wide = balanced(problem.n, most_n, rn * lanes)
-    narrow = balanced(problem.n, max(LEAST_COLUMNS, wide // 4), rn * lanes)
+    narrow = balanced(problem.n, max(LEAST_COLUMNS, near), rn * lanes)
+    deep = sizes.pop(4)
     found = [
         CpuPacked(
             balanced(problem.m, bm, rm),
             columns if columns < problem.n else 0,
             balanced(problem.depth, bk, DEPTH_UNIT),
         )
-        for columns, some in ((wide, sizes), (narrow, sizes[:2]))
+        for columns, some in ((wide, [*sizes[:3], deep, *sizes[3:]]), (narrow, [*sizes[:2], deep]))
         for bm, bk in some
     ]
     return tuple(dict.fromkeys(found))

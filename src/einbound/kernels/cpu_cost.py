@@ -7,30 +7,60 @@ from dataclasses import dataclass, replace
 
 from einbound.kernels.commitment import Commitment, Span
 from einbound.kernels.cpu_blocking import ports_of
-from einbound.kernels.decisions import PipelineKind
+from einbound.kernels.decisions import PipelineKind, RegisterTile
 from einbound.kernels.estimate import Cost, Transfer
+from einbound.kernels.member import MOST_ROWS_IN_PLACE, is_small, small_tile
 from einbound.kernels.microkernel import (
     UPDATE_CYCLES,
     Ports,
     block_cycles,
+    edge_rows,
+    pieces,
+    step_cycles,
 )
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.register_tile import MicroKernel, own_tile
 from einbound.kernels.reloads import Block, Widths, moved_bytes
-from einbound.kernels.views import a_strides, b_strides
+from einbound.kernels.runs import (
+    least_pack_cycles,
+    pack_cycles,
+    sides,
+    whole_share,
+)
 from einbound.machine.limits import HardwareLimits
 from einbound.machine.precision import Precision
 
 #: Share of the shorter of compute and transfers that prefetching does not hide. Hardware
 #: prefetchers restart at every page and panel; an eighth keeps traffic a tie-breaker.
 EXPOSED = 0.125
-#: The same where B is read in place: walking down columns of rows that lie far apart defeats the
-#: prefetchers and misses pages. Such kernels were measured at 0.6 to 0.8 of packed ones.
-EXPOSED_IN_PLACE = 0.5
-#: Cycles to load, place and store one number, or one vector where both sides are contiguous.
-PACK_CYCLES = 2.0
-#: Cycles of one vector multiply-add whose accumulator lives in the nearest cache: one store.
+#: The same where B is read in place and tiles are narrower than its rows: walking down columns of
+#: rows that lie far apart defeats the prefetchers and misses pages. Batches of products of 32 x 32
+#: float64 took 1.1 to 1.7 times as long by tiles of 16 and 8 columns as by those of all 32.
+EXPOSED_IN_PLACE = 0.4
+#: Share of a link between caches that one stream of a core reaches: 54 to 66 GB/s were measured
+#: from the last cache of Zen 5, whose link carries 182.
+LINK_SHARE = 0.35
+#: Cycles of a line that is packed from beyond the caches of a core: lines come in short pieces of
+#: rows, which no prefetcher follows.
+FAR_PACKED_CYCLES = 10.0
+#: Cycles of a line of results there, and of each piece of a row that a tile has of it, which is
+#: another page: where results are written, and where they are added to.
+FAR_LINE_CYCLES, FAR_PIECE_CYCLES = (2.0, 10.0), (15.0, 45.0)
+#: Cycles of a number that the blocktile pipeline copies: compilers make scalar code of it.
+COPY_CYCLES = 2.5
+#: Cycles of a multiply-add of this pipeline, whose accumulator lives in the nearest cache.
 STORE_CYCLES = 1.0
+#: Cycles to make one row of the four tables of offsets and runs.
+TABLE_CYCLES = 5.0
+#: Cycles to set up a product, and a block of it.
+PRODUCT_CYCLES, BLOCK_CYCLES = 100.0, 60.0
+#: Cycles of a step over k whose offsets are read from tables: a tile of 8 x 2 vectors that reads
+#: operands in place took 1.3 times as long as one over panels, one of 8 x 3 hardly longer.
+STEP_IN_PLACE_CYCLES = 2.0
+#: Cycles to enter and leave a tile whose size the compiler knows.
+SMALL_TILE_CYCLES = 6.0
+#: Cycles of a row of a tile that goes to C in several runs, and of each of these.
+ROW_RUN_CYCLES, RUN_CYCLES = 4.0, 6.0
 #: Seconds to hand work to a pool of threads and wait for all of it: 60 to 80 microseconds were
 #: measured under load with Python's, about half of it idle.
 DISPATCH_SECONDS = 40e-6
@@ -79,14 +109,16 @@ def estimate(problem: MatmulProblem, limits: HardwareLimits, committed: Commitme
     committed = _with_tile(problem, limits, committed, blocks)
     workers = _workers(problem, limits, committed, blocks)
     compute = _compute_cycles(problem, lanes, ports, committed, blocks)
-    packing = number.n_parts * _packing_cycles(problem, lanes, committed, blocks)
+    compute += _far_result_cycles(problem, limits, committed, blocks)
+    packing = number.n_parts * _packing_cycles(problem, limits, committed, blocks)
     per_worker = 1 / (workers * limits.clock_hz)
     return Cost(
         compute_seconds=compute * _imbalance(committed, blocks, workers) * per_worker,
         transfers=_transfers(problem, limits, committed, blocks, workers),
         packing_seconds=packing * per_worker,
-        overhead_seconds=_dispatches(problem, committed, blocks) * DISPATCH_SECONDS,
-        exposed=EXPOSED_IN_PLACE if committed.packed is False else EXPOSED,
+        overhead_seconds=_dispatches(problem, committed, blocks) * DISPATCH_SECONDS
+        + _setup_cycles(problem, committed, blocks) * per_worker,
+        exposed=_exposed(problem, committed),
         flops=_flops(problem, committed, blocks),
     )
 
@@ -121,16 +153,29 @@ def _span(committed: Span | None, extent: int) -> Span:
 def _with_tile(
     problem: MatmulProblem, limits: HardwareLimits, committed: Commitment, blocks: Blocks | None
 ) -> Commitment:
-    """The same, with the model's own tile in the place of "auto"."""
-    if committed.tile is None or not committed.tile.is_auto or blocks is None:
+    """The same, with the tile that an object would have."""
+    if committed.tile is None or blocks is None:
         return committed
+    if not committed.tile.is_auto:
+        return replace(committed, tile=_emitted(problem, committed, committed.tile))
     if not blocks.is_one:
         return replace(committed, tile=None)
     number = compute_precision(problem)
     kernel = MicroKernel(
         limits.simd_vector_bytes, number.real.n_bytes, blocks.bm.lo, blocks.bn, number.n_parts
     )
-    return replace(committed, tile=own_tile(kernel))
+    own = own_tile(kernel)
+    if own is not None and committed.packed is False and is_small(problem):
+        own = RegisterTile(*small_tile(problem.m, problem.n, own.sizes))
+    return replace(committed, tile=own and _emitted(problem, committed, own))
+
+
+def _emitted(problem: MatmulProblem, committed: Commitment, tile: RegisterTile) -> RegisterTile:
+    """The tile as C is emitted for it: rows that are read in place need registers of addresses."""
+    rm, rn, lanes = tile.sizes
+    if committed.packed is False and not is_small(problem):
+        rm = min(rm, MOST_ROWS_IN_PLACE)
+    return RegisterTile(rm, rn, lanes)
 
 
 def _is_padded(committed: Commitment) -> bool:
@@ -198,37 +243,123 @@ def _compute_cycles(
         return vectors * (parts * blocks.depth / ports.fma_per_cycle + blocks.n_k * UPDATE_CYCLES)
     rm, rn, tile_lanes = tile.sizes
     vectors = parts * -(-blocks.bn // tile_lanes)
-    one = parts * block_cycles(blocks.bm.lo, vectors, blocks.bk.lo, (rm, parts * rn), ports)
-    return problem.n_batch * one * blocks.n_m * blocks.n_n * blocks.n_k
+    if committed.packed is False and is_small(problem):
+        return problem.n_batch * _small_cycles(blocks, vectors, (rm, rn), ports)
+    if not committed.packed:
+        n_tiles = -(-blocks.bm.lo // rm) * -(-vectors // (parts * rn))
+        table = n_tiles * blocks.bk.lo * STEP_IN_PLACE_CYCLES
+    else:
+        table = 0.0
+    one = table + parts * block_cycles(blocks.bm.lo, vectors, blocks.bk.lo, (rm, parts * rn), ports)
+    n_blocks = blocks.n_m * blocks.n_n * blocks.n_k
+    return problem.n_batch * (one * n_blocks + _scattering_cycles(problem, blocks, tile))
+
+
+def _small_cycles(blocks: Blocks, vectors: int, tile: tuple[int, int], ports: Ports) -> float:
+    """Cycles of a product whose tiles cover it exactly."""
+    rm, rn = tile
+    return sum(
+        n_rows
+        * n_columns
+        * (
+            blocks.bk.lo * step_cycles(rows, columns, ports)
+            + rows * columns * UPDATE_CYCLES
+            + SMALL_TILE_CYCLES
+        )
+        for rows, n_rows in pieces(blocks.bm.lo, rm)
+        for columns, n_columns in pieces(vectors, rn)
+    )
+
+
+def _scattering_cycles(problem: MatmulProblem, blocks: Blocks, tile: RegisterTile) -> float:
+    """Cycles of rows of tiles that go to C in several runs."""
+    rm, rn, lanes = tile.sizes
+    columns = min(rn * lanes, problem.n)
+    run = sides(problem, rn * lanes).c.across
+    share, rest = whole_share(run, columns), problem.m % rm
+    if rest and edge_rows(rest, rm) != rest:
+        share *= 1 - rest / problem.m
+    n_rows = (1 - share) * problem.m * -(-problem.n // columns) * blocks.n_k
+    return n_rows * (ROW_RUN_CYCLES + RUN_CYCLES * (1 + columns // run))
 
 
 def _updates(problem: MatmulProblem, lanes: int, blocks: Blocks | None) -> float:
-    """Vector multiply-adds of the blocktile pipeline, whose rows end with a partial vector."""
+    """Multiply-adds of the blocktile pipeline, which compilers make scalar code of."""
     if blocks is None:
         return problem.macs / lanes
-    return problem.macs // problem.n * blocks.n_n * -(-blocks.bn // lanes)
+    return float(problem.macs // problem.n * blocks.n_n * blocks.bn)
 
 
 # Packing ----------------------------------------------------------------------------------------
 
 
 def _packing_cycles(
-    problem: MatmulProblem, lanes: int, committed: Commitment, blocks: Blocks | None
+    problem: MatmulProblem, limits: HardwareLimits, committed: Commitment, blocks: Blocks | None
 ) -> float:
     """Cycles of packing in all calls; what is packed when a plan is prepared is not among it."""
     if not committed.packed or committed.hoist is None:
         return 0.0
-    depth = problem.depth * problem.n_batch
-    a_passes, b_passes = _passes(committed, blocks)
-    keeps_layout = committed.pipeline is PipelineKind.BLOCKTILE
-    total = 0.0
-    if _is_packed("A", problem, committed):
-        run = _run(a_strides(problem), 0, keeps_layout, lanes)
-        total += a_passes * problem.m * depth / run
-    if _is_packed("B", problem, committed):
-        run = _run(b_strides(problem) or (0, 0), 1, keeps_layout, lanes)
-        total += b_passes * problem.n * depth / run
-    return total * PACK_CYCLES
+    each = _each_cycles(problem, limits, committed)
+    passes = dict(zip("AB", _passes(committed, blocks), strict=True))
+    numbers = {"A": problem.m, "B": problem.n}
+    return (
+        problem.depth
+        * problem.n_batch
+        * sum(
+            passes[operand] * numbers[operand] * each[operand]
+            for operand in "AB"
+            if _is_packed(operand, problem, committed)
+        )
+    )
+
+
+def _each_cycles(
+    problem: MatmulProblem, limits: HardwareLimits, committed: Commitment
+) -> dict[str, float]:
+    """Cycles of one number of each operand; the least of all tiles where none is decided."""
+    if committed.pipeline is PipelineKind.BLOCKTILE:
+        return dict.fromkeys("AB", COPY_CYCLES)
+    number, tile = compute_precision(problem), committed.tile
+    n_bytes, parts = number.real.n_bytes, number.n_parts
+    far = {
+        "A": _far_bytes(problem.m * problem.depth * problem.n_batch * number.n_bytes, limits),
+        "B": _far_bytes(problem.n * problem.depth * problem.n_batch * number.n_bytes, limits),
+    }
+    near = dict.fromkeys("AB", least_pack_cycles(n_bytes))
+    if tile is not None and not tile.is_auto:
+        rm, rn, lanes = tile.sizes
+        lie = sides(problem, rn * lanes)
+        near = {
+            "A": pack_cycles(lie.a, rm, lanes, n_bytes, parts),
+            "B": pack_cycles(lie.b, rn * lanes, lanes, n_bytes, parts),
+        }
+    return {
+        operand: near[operand] + (FAR_PACKED_CYCLES * n_bytes / 64 if far[operand] else 0.0)
+        for operand in "AB"
+    }
+
+
+def _far_bytes(n_bytes: int, limits: HardwareLimits) -> bool:
+    """Whether so many bytes are more than the caches of one core hold."""
+    return len(limits.levels) > 1 and n_bytes > limits.levels[1].bytes
+
+
+def _far_result_cycles(
+    problem: MatmulProblem, limits: HardwareLimits, committed: Commitment, blocks: Blocks | None
+) -> float:
+    """Cycles of results that are not in the caches of a core when they are added to."""
+    n_bytes = problem.m * problem.n * problem.n_batch * problem.out_dtype.n_bytes
+    if blocks is None or not _far_bytes(n_bytes, limits):
+        return 0.0
+    tile, per_line, per_piece = committed.tile, FAR_LINE_CYCLES, FAR_PIECE_CYCLES
+    n_lines, n_pieces, n_added = n_bytes / 64, 0.0, blocks.n_k - 1
+    if committed.pipeline is PipelineKind.BLOCKTILE:
+        n_added = 0
+    elif tile is not None and not tile.is_auto:
+        columns = min(tile.rn * tile.lanes, problem.n)
+        n_pieces = problem.n_batch * problem.m * problem.n / columns
+    once, again = (n_lines * per_line[add] + n_pieces * per_piece[add] for add in (False, True))
+    return once + n_added * again
 
 
 def _is_packed(operand: str, problem: MatmulProblem, committed: Commitment) -> bool:
@@ -247,9 +378,15 @@ def _passes(committed: Commitment, blocks: Blocks | None) -> tuple[int, int]:
     return blocks.n_n, blocks.n_m if is_inside else 1
 
 
-def _run(strides: tuple[int, int], axis: int, keeps_layout: bool, lanes: int) -> int:
-    """Numbers that are copied at once: a vector where they lie together on both sides."""
-    return lanes if strides[axis] == 1 or (keeps_layout and 1 in strides) else 1
+def _setup_cycles(problem: MatmulProblem, committed: Commitment, blocks: Blocks | None) -> float:
+    """Cycles of what is made anew for every product and every block of it."""
+    if blocks is None or not blocks.is_one or committed.packed is None:
+        return 0.0
+    if not committed.packed and is_small(problem):
+        return 0.0
+    tables = problem.n + blocks.n_n * (problem.depth + blocks.n_k * problem.m)
+    n_blocks = blocks.n_n * blocks.n_k * blocks.n_m
+    return problem.n_batch * (PRODUCT_CYCLES + n_blocks * BLOCK_CYCLES + tables * TABLE_CYCLES)
 
 
 # Caches -----------------------------------------------------------------------------------------
@@ -270,12 +407,22 @@ def _transfers(
         n_bytes = problem.n_batch * moved_bytes(_whole(problem), block, loops, widths, level.bytes)
         if number + 1 < len(limits.levels):
             rate = limits.levels[number + 1].bytes_per_second * workers
+            rate *= LINK_SHARE if number else 1.0
         else:
             rate = limits.peak_memory_bandwidth or 0.0
         source = f"L{number + 2}" if number + 1 < len(limits.levels) else "memory"
         if rate:
             crossings.append(Transfer(source, n_bytes, n_bytes / rate))
     return tuple(crossings)
+
+
+def _exposed(problem: MatmulProblem, committed: Commitment) -> float:
+    """The share of transfers that is not hidden."""
+    tile = committed.tile
+    if committed.packed is not False or tile is None or tile.is_auto:
+        return EXPOSED
+    _, rn, lanes = tile.sizes
+    return EXPOSED if rn * lanes >= problem.n else EXPOSED_IN_PLACE
 
 
 def _whole(problem: MatmulProblem) -> Block:

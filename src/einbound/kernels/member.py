@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from einbound.errors import KernelError
-from einbound.kernels.groups import Groups
 from einbound.kernels.kinds import PipelineKind
 from einbound.kernels.layout import told
 from einbound.kernels.problem import MatmulProblem
@@ -124,30 +123,48 @@ def member_of(problem: MatmulProblem, spec: KernelSpec, limits: HardwareLimits) 
 def _in_place(problem: MatmulProblem, member: Member, is_given: bool) -> Member:
     """The member that packs nothing: with extents compiled in where they are small and many."""
     depth = problem.macs // (problem.m * problem.n * problem.n_batch)
-    extents = (problem.m, problem.n, depth)
-    groups = told(problem).groups
-    assert groups is not None, "strides are told"
-    if _is_small(problem, groups, extents) and member.parts == 1:
+    if is_small(problem):
+        groups = told(problem).groups
+        assert groups is not None, "strides are told"
         (m,), (k,) = groups.m, groups.k
+        extents = (problem.m, problem.n, depth)
         steps = (m.a, k.a, k.b, m.c)
         small = replace(member, form=Form.SMALL, extents=extents, steps=steps)
-        return small if is_given else _widened(small)
+        if is_given:
+            return small
+        rm, rn, lanes = small_tile(problem.m, problem.n, (member.rm, member.rn, member.lanes))
+        return replace(small, rm=rm, rn=rn, lanes=lanes)
     return replace(member, rm=min(member.rm, MOST_ROWS_IN_PLACE))
 
 
-def _widened(member: Member) -> Member:
-    """The member with as many rows as the model's widest tile has results, where it is narrow."""
-    m, n, _ = member.extents
-    rn = min(member.rn, -(-n // member.lanes))
-    return replace(member, rn=rn, rm=min(m, max(member.rm, member.rm * member.rn // rn)))
+def small_tile(m: int, n: int, tile: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The model's own tile with as many results in more rows, where products are narrow.
+
+    Example:
+        >>> small_tile(16, 8, (4, 3, 8))
+        (12, 1, 8)
+    """
+    rm, rn, lanes = tile
+    vectors = min(rn, -(-n // lanes))
+    return min(m, max(rm, rm * rn // vectors)), vectors, lanes
 
 
-def _is_small(problem: MatmulProblem, groups: Groups, extents: tuple[int, ...]) -> bool:
-    """Whether there are so many products, and so small ones, that their size is worth a compile."""
-    is_plain = all(len(axes) == 1 for axes in (groups.m, groups.n, groups.k))
-    is_by_rows = is_plain and groups.n[0].b == groups.n[0].c == 1
-    is_tiny = max(extents) <= MOST_SMALL_EXTENT
-    return is_by_rows and is_tiny and problem.n_batch >= LEAST_SMALL_BATCH
+def is_small(problem: MatmulProblem) -> bool:
+    """Whether there are so many products, and so small ones, that their size is worth a compile.
+
+    Args:
+        problem: The product as kernels see it.
+    """
+    if problem.n_batch < LEAST_SMALL_BATCH or problem.out_dtype.n_parts > 1:
+        return False
+    try:
+        groups = told(problem).groups
+    except KernelError:
+        return False
+    assert groups is not None, "strides are told"
+    axes = (*groups.m, *groups.n, *groups.k)
+    is_by_rows = len(axes) == 3 and groups.n[0].b == groups.n[0].c == 1
+    return is_by_rows and max(axis.extent for axis in axes) <= MOST_SMALL_EXTENT
 
 
 def _dtype(problem: MatmulProblem) -> Precision:

@@ -93,7 +93,7 @@ def tile_cycles(rm: int, rn: int, depth: int, ports: Ports) -> float:
 def block_cycles(bm: int, vectors: int, depth: int, tile: tuple[int, int], ports: Ports) -> float:
     """Cycles of a block of bm rows of `vectors` vectors, cut into tiles.
 
-    Tiles at the edges are smaller, and slower for what they do.
+    Tiles at the edges are smaller, and slower for what they do; rows are cut by `ladder`.
 
     Args:
         bm: Rows of the block.
@@ -104,10 +104,33 @@ def block_cycles(bm: int, vectors: int, depth: int, tile: tuple[int, int], ports
     """
     rm, rn = tile
     return sum(
-        n_rows * n_columns * tile_cycles(rows, columns, depth, ports)
+        n_rows * n_columns * tile_cycles(edge_rows(rows, rm), columns, depth, ports)
         for rows, n_rows in pieces(bm, rm)
         for columns, n_columns in pieces(vectors, rn)
     )
+
+
+def ladder(rows: int) -> tuple[int, ...]:
+    """Rows of the tiles that edges are computed with: half as many each time.
+
+    Example:
+        >>> ladder(14)
+        (14, 7, 4, 2, 1)
+    """
+    found = [rows]
+    while found[-1] > 1:
+        found.append(-(-found[-1] // 2))
+    return tuple(found)
+
+
+def edge_rows(rows: int, rm: int) -> int:
+    """Rows of the least tile that has so many.
+
+    Example:
+        >>> edge_rows(5, 14)
+        7
+    """
+    return min(each for each in ladder(rm) if each >= rows)
 
 
 def least_block_cycles(bm: int, vectors: int, depth: int, ports: Ports) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from einbound.kernels.member import Form, Member
+from einbound.kernels.microkernel import ladder
 
 #: Squares that are turned in registers: smaller ones save nothing, and larger ones are seldom
 #: whole, since a side of them has to lie side by side in memory.
@@ -125,9 +126,7 @@ def nest_of(member: Member) -> Nest:
         (*around, Loop("n", "COLUMNS"), Loop("m", "RM")),
         _packs(member),
         tuple(
-            Tile(rows, vectors)
-            for rows in _ladder(member.rm)
-            for vectors in range(1, member.rn + 1)
+            Tile(rows, vectors) for rows in ladder(member.rm) for vectors in range(1, member.rn + 1)
         ),
     )
 
@@ -137,7 +136,7 @@ def _packs(member: Member) -> tuple[Pack, ...]:
         return ()
     widths = {"A": member.rm, "B": member.columns}
     return tuple(
-        Pack(operand, width, _square(width, member) if member.parts == 1 else 1)
+        Pack(operand, width, square_of(width, member.lanes) if member.parts == 1 else 1)
         for operand, width in widths.items()
     )
 
@@ -176,22 +175,9 @@ def _vectors(extent: int, lanes: int) -> tuple[Run, ...]:
     return tuple(found)
 
 
-def _ladder(rows: int) -> tuple[int, ...]:
-    """Rows of the tiles that edges are computed with: half as many each time.
-
-    Example:
-        >>> _ladder(14)
-        (14, 7, 4, 2, 1)
-    """
-    found = [rows]
-    while found[-1] > 1:
-        found.append(-(-found[-1] // 2))
-    return tuple(found)
-
-
-def _square(width: int, member: Member) -> int:
+def square_of(width: int, lanes: int) -> int:
     """The largest square that divides the width of a panel and fits a vector; 1: none of use."""
     square = 1
-    while square < min(member.lanes, MOST_SQUARE) and width % (2 * square) == 0:
+    while square < min(lanes, MOST_SQUARE) and width % (2 * square) == 0:
         square *= 2
     return square if square >= LEAST_SQUARE else 1

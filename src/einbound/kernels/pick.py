@@ -70,7 +70,8 @@ def untuned(problem: MatmulProblem, limits: HardwareLimits) -> KernelSpec:
             return None
         return priced(spec)
 
-    found = search(family_tree(problem, limits, menu), score, score_bound(problem, limits, menu))
+    tree, bound = family_tree(problem, limits, menu), score_bound(problem, limits, menu)
+    found = search(tree, score, bound, order="best_first", trace=False)
     if found.best is None:
         raise KernelError(
             f"no kernel is known for {problem}: of those that are proposed, none has both a price "
