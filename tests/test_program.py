@@ -768,6 +768,25 @@ def test_a_threshold_that_no_plan_keeps_is_told_by_a_warning() -> None:
     assert_close(results, ladder(tensors()))
 
 
+@pytest.mark.parametrize("limits", [{"memory_limit": 9_500}, {"workspace_limit": 3_000}])
+def test_a_limit_is_kept_where_a_threshold_cannot_be(limits: dict[str, Any]) -> None:
+    program = eb.Program(LADDER, policy=eb.BatchPolicy.auto(5_000), **limits)
+    with pytest.warns(eb.BudgetWarning, match="peak_threshold=5000 bytes is not kept"):
+        results = program(tensors())
+    assert_close(results, ladder(tensors()))
+    meter = program.meter()
+    assert meter.peak_bytes <= limits.get("memory_limit", meter.peak_bytes)
+    assert meter.workspace_bytes <= limits.get("workspace_limit", meter.workspace_bytes)
+
+
+@pytest.mark.parametrize("limits", [{"memory_limit": 0}, {"workspace_limit": 0}])
+def test_a_limit_below_all_plans_is_refused_whatever_the_threshold(limits: dict[str, Any]) -> None:
+    for threshold in (5_000, 10**6):
+        program = eb.Program(LADDER, policy=eb.BatchPolicy.auto(threshold), **limits)
+        with pytest.raises(eb.BudgetError, match="limit=0 bytes is too small"):
+            program(tensors())
+
+
 def test_a_policy_that_admits_nothing_opens_no_loop() -> None:
     program = eb.Program(LADDER, policy=eb.BatchPolicy(), iterations=5)
     assert_close(program(tensors()), ladder(tensors()))

@@ -224,11 +224,13 @@ def planned_stages(wish: Wish, case: Case, *, warns: bool = True) -> Stages:
     held = case.operand_bytes + case.work.itemsize * len(constants)
     limits, threshold = wish.limits, wish.threshold()
     if threshold is not None:
-        limits = replace(limits, memory_bytes=min(threshold, limits.memory_bytes or threshold))
+        asked = threshold if limits.memory_bytes is None else limits.memory_bytes
+        limits = replace(limits, memory_bytes=min(threshold, asked))
     ready = _ready(wish, case, forest, limits, held, iterations=wish.iterations)
-    if threshold is not None and not ready.planned.fits:
+    if threshold is None or ready.planned.fits:
+        _fitting(ready, limits, held)
+    else:
         ready, limits = _beyond(wish, case, forest, held, ready), wish.limits
-    _fitting(ready, limits, held)
     stages = Stages(wish, case, better, ready, limits, constants)
     for half in filter(None, (ready.prelude, ready.main)):
         # Made here, so that calls hold nothing but arrays.
@@ -252,10 +254,9 @@ def _warn_of_memory(peak_bytes: int) -> None:
 def _beyond(wish: Wish, case: Case, forest: Forest, held: int, low: Ready) -> Ready:
     """What a policy gets whose threshold no plan keeps: a plan within the limits, and a warning."""
     ready = low
-    if wish.limits.is_set and low.planned.draft.space_bytes + held > (
-        wish.limits.memory_bytes or 0
-    ):
+    if not _keeps(low, wish.limits, held):
         ready = _ready(wish, case, forest, wish.limits, held, iterations=wish.iterations)
+        _fitting(ready, wish.limits, held)
     warnings.warn(
         f"peak_threshold={wish.threshold()} bytes is not kept: the program takes "
         f"{ready.planned.draft.space_bytes + held}; raise the threshold, admit more loops, or give "
@@ -305,6 +306,14 @@ def leaf_views(forest: Forest, case: Case, system: System) -> tuple[View, ...]:
             else:
                 views.append(View(axes, layout.shape, layout.strides, layout.dtype, layout.aligned))
     return tuple(views)
+
+
+def _keeps(ready: Ready, limits: Limits, held: int) -> bool:
+    """Whether what was planned for one limit keeps others."""
+    draft = ready.planned.draft
+    workspace = max(half.metered.workspace_bytes for half in draft.halves) + draft.kept_bytes
+    needs = (held + draft.space_bytes, limits.memory_bytes), (workspace, limits.workspace_bytes)
+    return all(limit is None or taken <= limit for taken, limit in needs)
 
 
 def _fitting(ready: Ready, limits: Limits, held: int) -> Ready:
