@@ -19,7 +19,6 @@ from einbound.kernels.task import LINE_BYTES, WORDS
 from einbound.machine.limits import HardwareLimits
 from einbound.plan.price import Limit
 from einbound.step.blocked import Core, Way
-from einbound.step.estimate import n_elements
 from einbound.step.form import Form as MatrixForm
 from einbound.step.pair import A, B, C, Group, Pair
 from einbound.step.view import View
@@ -29,14 +28,14 @@ from einbound.tune.build import Toolchain
 #: Seconds of a prepared call beside its kernel.
 CALL_SECONDS = 1.5e-6
 #: What the parts of the model's price take beside NumPy's calls on the machine where those were
-#: priced (53 products of float32 and float64, Zen 5, GCC 12): the model's processor runs at its
-#: highest clock and never waits. With these prices the choice between the two took 1.022 times as
-#: long as the best one in the mean, and at most 1.18 times as long as NumPy.
-COMPUTE_SLOWDOWN, PACKING_SLOWDOWN = 1.55, 2.2
+#: priced (68 products of float32 and float64, Zen 5, GCC 12): the model's processor runs at its
+#: highest clock. Of these products one took longer than NumPy by the choice between the two.
+COMPUTE_SLOWDOWN, PACKING_SLOWDOWN, SETUP_SLOWDOWN = 1.3, 1.8, 0.5
 #: The same of compute where the speeds of tiles were measured here.
 MEASURED_SLOWDOWN = 1.1
-#: Reading and writing one element of the result, and reading one of an operand where it lies.
-RESULT_SECONDS, IN_PLACE_SECONDS = 0.4e-9, 0.06e-9
+#: The same of what transfers add: small products are read in the order in which they lie, single
+#: rows of B are as far apart as they are.
+TRANSFER_SLOWDOWN = {Form.SMALL: 0.5, Form.PACKED: 0.7, Form.IN_PLACE: 1.1, Form.BLOCKTILE: 1.0}
 #: A step is shared by threads only if each has so many seconds to do: handing work to them takes
 #: 60 to 80 microseconds.
 SHARED_FROM_SECONDS = 1e-3
@@ -161,14 +160,14 @@ def _kernel_seconds(ways: NativeWays, picked: Pick, found: Cost | None, plain: W
     if found is None:
         return plain.seconds
     compute = MEASURED_SLOWDOWN if ways.limits.tile_speeds else COMPUTE_SLOWDOWN
-    seconds = CALL_SECONDS + compute * found.compute_seconds
-    seconds += PACKING_SLOWDOWN * found.packing_seconds
-    form, pair = picked.member.form, plain.pair
-    if form is not Form.SMALL:
-        seconds += RESULT_SECONDS * pair.c.n_elements
-    if form is Form.IN_PLACE:
-        seconds += IN_PLACE_SECONDS * sum(n_elements(pair, side) for side in (A, B))
-    return seconds
+    known = found.compute_seconds + found.packing_seconds + found.overhead_seconds
+    return (
+        CALL_SECONDS
+        + compute * found.compute_seconds
+        + PACKING_SLOWDOWN * found.packing_seconds
+        + SETUP_SLOWDOWN * found.overhead_seconds
+        + TRANSFER_SLOWDOWN[picked.member.form] * (found.seconds - known)
+    )
 
 
 def _seconds(seconds: float) -> str:
