@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
+from itertools import pairwise, starmap
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import einbound as eb
 from einbound.api.options import Options, current_options
+from einbound.backends.native import NativeStep, _in_threads
 from einbound.backends.pool import Pool, shared_pool
 from einbound.errors import KernelError
+from einbound.kernels.groups import GroupAxis, Groups
+from einbound.kernels.member import Form, Member
 from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.spec import KernelSpec
+from einbound.kernels.task import WORDS, task_of
+from einbound.machine.limits import HardwareLimits
+from einbound.machine.precision import Precision
 from einbound.step.blocked import Core
 from einbound.tune.build import Toolchain, find_compiler
 from einbound.tune.compilers import commands
@@ -25,7 +38,13 @@ from einbound.tune.exchange import FORMAT, exported, imported
 from einbound.tune.records import Context, Outcome, Record, record_of
 from einbound.tune.store import Store
 from einbound.tune.tuner import Failure
-from native_tools import needs_compiler, toolchain
+from native_objects import Operands, compiled
+from native_objects import needs_compiler as needs_objects
+from native_objects import run as run_task
+from native_tools import SPEC, needs_compiler, toolchain
+from test_native import matrices, way_of, ways
+from test_native import run as run_way
+from test_native_kernels import spec_of
 from tune_fakes import Machine
 
 PROBLEM = MatmulProblem(m=4, n=5, k=6)
@@ -229,3 +248,226 @@ def test_the_untuned_choice_stays_where_the_best_cannot_be_built_again() -> None
     tuned = machine.tune(elsewhere=lambda: lambda problem, spec: failing)
     assert tuned.winner is tuned.untuned
     assert tuned.ratio == 1.0
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+class Fenced:
+    """Memory whose end is the end of what may be read: one byte further ends the process."""
+
+    def __init__(self) -> None:
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.kept: list[mmap.mmap] = []
+
+    def __call__(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+        n_bytes = prod(shape) * np.dtype(dtype).itemsize
+        room = -(-n_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, room + mmap.PAGESIZE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        assert self.libc.mprotect(ctypes.c_void_p(start + room), mmap.PAGESIZE, 0) == 0
+        self.kept.append(memory)
+        whole = np.frombuffer(memory, np.uint8, n_bytes, room - n_bytes)
+        return whole.view(dtype).reshape(shape)
+
+
+FENCED = [
+    Member(form=Form.PACKED, dtype=Precision.FLOAT64, rm=4, rn=2, lanes=4),
+    Member(form=Form.PACKED, dtype=Precision.COMPLEX64, rm=4, rn=1, lanes=8),
+    Member(form=Form.IN_PLACE, dtype=Precision.FLOAT64, rm=8, rn=3, lanes=8),
+    Member(form=Form.IN_PLACE, dtype=Precision.COMPLEX128, rm=3, rn=2, lanes=4),
+    Member(form=Form.BLOCKTILE, dtype=Precision.COMPLEX64, rm=1, rn=1, lanes=1),
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a wrong read would end the tests")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@needs_objects
+@pytest.mark.parametrize("member", FENCED, ids=lambda member: member.name)
+def test_nothing_is_read_beyond_the_operands(member: Member) -> None:
+    compiled(member)
+
+    def work() -> None:
+        fenced, number = Fenced(), member.dtype.value
+        for m, n, k in ((1, 1, 1), (5, 7, 3), (9, 25, 10), (17, 31, 6), (24, 23, 8)):
+            a, b, c = fenced((m, k), number), fenced((k, n), number), fenced((m, n), number)
+            a[...], b[...] = np.arange(k) % 5, np.arange(n) % 3
+            formats = dict.fromkeys(("a_dtype", "b_dtype", "out_dtype"), member.dtype)
+            problem = MatmulProblem(m=m, n=n, k=k, **formats)  # type: ignore[arg-type]
+            spec = spec_of(member, (8, 24, 5))
+            task = task_of(problem, spec, member, accumulate=False)
+            words, room = np.array(task.words, np.int64), fenced((task.workspace_bytes,), "u1")
+            given = [each.ctypes.data for each in (words, a, b, c, room)]
+            compiled(member).einbound_run(*given, 0, task.n_chunks)
+            assert np.array_equal(c, a @ b)
+
+    assert in_a_fork(work) == 0
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+@needs_compiler
+def test_each_worker_has_a_workspace_and_chunks_of_its_own() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    class Recorded:
+        """An object that only tells what it was given."""
+
+        call = None
+
+        def run(self, *given: int) -> None:
+            seen.append(given[4:])  # type: ignore[arg-type]  # workspace, first, stop
+
+    sample = matrices(200, 150, 70)
+    step = way_of(sample, ways(), False).native
+    assert isinstance(step, NativeStep)
+    task = step.task()
+    words = [np.array(task.words, np.int64)] * 2
+    assert sample.b is not None
+    shared = _in_threads(Recorded(), words, task, 3)  # type: ignore[arg-type]  # stands for one
+    shared(False, sample.a, sample.b, sample.c, np.zeros(10**6, np.uint8))
+    places, firsts, stops = zip(*sorted(seen, key=lambda each: each[1]), strict=True)
+    assert (firsts[0], *stops) == (*firsts, task.n_chunks)
+    assert all(there - here >= task.workspace_bytes for here, there in pairwise(sorted(places)))
+
+
+def turned(problem: MatmulProblem, limits: HardwareLimits) -> KernelSpec:
+    return replace(SPEC, swapped=True)
+
+
+@needs_compiler
+@pytest.mark.parametrize("add", [False, True])
+def test_a_kernel_that_takes_the_second_operand_first_computes_the_same(add: bool) -> None:
+    sample = matrices(30, 50, 20)
+    sample.c[...] = 1
+    assert sample.b is not None
+    right = sample.a @ sample.b + add
+    way = way_of(sample, ways(choose=turned), add)
+    assert isinstance(way.native, NativeStep)
+    assert way.native.task().swapped
+    run_way(way, sample, add)
+    assert np.array_equal(sample.c, right)
+
+
+@needs_compiler
+def test_a_step_takes_no_more_than_its_room_to_the_byte() -> None:
+    sample = matrices(60, 70, 50)
+    whole = way_of(sample, ways(), False).native
+    assert isinstance(whole, NativeStep)
+    exact = whole.task().workspace_bytes
+    natives = 0
+    for n_threads in (1, 2):
+        for room in (*range(exact - 70, exact + 130), *range(1000, 9000, 37)):
+            way = way_of(sample, ways(room_bytes=room, n_threads=n_threads), False)
+            natives += way.core is Core.NATIVE
+            assert way.core is not Core.NATIVE or way.workspace_bytes <= room
+    assert natives > 200
+
+
+@needs_compiler
+@pytest.mark.parametrize("text", ["xyij,xyjk->xyik", "xyji,yxjk->yxik", "yxij,xyjk->ykxi"])
+def test_small_products_of_a_batch_lie_anywhere(text: str) -> None:
+    sizes = {"x": 5, "y": 4, "i": 3, "j": 6, "k": 5}
+    first, second, out = text.replace("->", ",").split(",")
+    rng = np.random.default_rng(0)
+    with eb.options(cache=toolchain().folder, backend="native"):
+        for cut in (slice(None), slice(None, None, -2)):
+            a, b = (
+                rng.integers(-3, 4, [2 * sizes[each] for each in side]) for side in (first, second)
+            )
+            x = a[tuple(slice(sizes[each]) for each in first)].astype("f8")
+            y = b.astype("f8")[tuple(slice(sizes[each]) for each in second)]
+            memory = np.full([2 * sizes[each] for each in out], np.nan)
+            inside = memory[tuple(cut if each == "x" else slice(sizes[each]) for each in out)]
+            place = inside[tuple(slice(sizes[each]) for each in out)]
+            eb.einsum(text, x, y, out=place)
+            assert np.array_equal(place, np.einsum(text, x, y))
+            assert np.count_nonzero(~np.isnan(memory)) == place.size
+
+
+def off_by_one(shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array whose numbers start at odd addresses."""
+    return np.zeros(prod(shape) * 8 + 1, np.uint8)[1:].view("f8").reshape(shape)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "place",
+    [
+        off_by_one((30, 40)),
+        np.zeros((30, 40), ">f8"),
+        np.zeros((30, 40), "c16"),
+        np.zeros((30, 40), [("x", "c16"), ("y", "f8")])["x"],
+        np.zeros((30, 40), [("x", "f8"), ("y", "f8")])["x"],
+    ],
+    ids=["unaligned", "of-other-bytes", "of-another-type", "in-fields-of-24", "in-fields-of-16"],
+)
+def test_results_of_any_kind_are_written_where_they_are(place: NDArray[Any]) -> None:
+    a, b = np.arange(600.0).reshape(30, 20) % 7, np.arange(800.0).reshape(20, 40) % 5
+    with eb.options(cache=toolchain().folder, backend="native"):
+        assert eb.einsum("ij,jk->ik", a, b, out=place) is place
+        assert np.array_equal(place, a @ b)
+        again = eb.einsum("ij,kj->ik", place, place)
+    assert np.allclose(again, place @ place.T)
+
+
+@needs_compiler
+def test_a_key_tells_processors_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    build, key = import_module("einbound.tune.build"), toolchain().key("int x;")
+    monkeypatch.setattr(build, "cpu_identity", lambda: "another processor")
+    assert toolchain().key("int x;") != key
+
+
+def test_blocks_are_cut_between_register_tiles() -> None:
+    member = FENCED[0]
+    problem = MatmulProblem(m=200, n=300, k=150)
+    for limit in range(3000, 60000, 777):
+        task = task_of(
+            problem,
+            spec_of(member, (128, 240, 100)),
+            member,
+            accumulate=False,
+            workspace_limit=limit,
+        )
+        sizes = dict(zip(WORDS, task.words, strict=False))
+        assert sizes["BM"] % member.rm == 0
+        assert sizes["BN"] % member.columns == 0
+
+
+@needs_objects
+@pytest.mark.parametrize("cuts", [(), (1,), (2, 5), (4,)])
+def test_small_products_are_cut_anywhere_in_a_batch_with_gaps(cuts: tuple[int, ...]) -> None:
+    number, extents = Precision.FLOAT64, (3, 5, 2)
+    member = Member(
+        form=Form.SMALL, dtype=number, rm=4, rn=2, lanes=4, extents=extents, steps=(2, 1, 5, 5)
+    )
+    rng = np.random.default_rng(0)
+    wide = [rng.integers(-3, 4, (2, 4, *each)).astype("f8") for each in ((3, 2), (2, 5), (3, 5))]
+    a, b, c = (each[:, :3] for each in wide)
+    steps = [(4 * each, each) for each in (6, 10, 15)]
+    groups = Groups(
+        batch=tuple(starmap(GroupAxis, zip((2, 3), *steps, strict=True))),
+        m=(GroupAxis(3, 2, 0, 5),),
+        n=(GroupAxis(5, 0, 1, 1),),
+        k=(GroupAxis(2, 1, 5),),
+    )
+    formats = dict.fromkeys(("a_dtype", "b_dtype", "out_dtype"), number)
+    problem = MatmulProblem(m=3, n=5, k=2, batch=(2, 3), groups=groups, **formats)  # type: ignore[arg-type]
+    before = wide[2][:, 3:].copy()
+    task = task_of(problem, spec_of(member, (0, 0, 0)), member, accumulate=False)
+    run_task(member, task, Operands(a, b, c, c), cuts)
+    assert np.array_equal(c, a @ b)
+    assert np.array_equal(wide[2][:, 3:], before)
+
+
+@needs_compiler
+@pytest.mark.parametrize("side", range(3))
+def test_no_kernel_reads_or_writes_misaligned_numbers(side: int) -> None:
+    sample = matrices(30, 20, 10)
+    views = [view for view in sample.views if view is not None]
+    views[side] = replace(views[side], aligned=False)
+    a, b, c = views
+    way = ways()(a, b, c, sample.work, accumulate=False, buffer_bytes=1 << 20)
+    assert way.core is not Core.NATIVE
+    assert "not all aligned" in way.why

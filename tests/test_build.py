@@ -207,8 +207,9 @@ def test_a_kernel_that_fails_costs_one_candidate(
 
 
 def test_the_fate_of_a_child_is_told() -> None:
-    assert run_child(("sh", "-c", "exit 3"), 10).fate == "ended with status 3"
-    assert run_child(("sh", "-c", "kill -9 $$"), 10).fate == "was ended by signal 9 SIGKILL"
+    assert run_child((sys.executable, "-c", "raise SystemExit(3)"), 10).fate == "ended with status 3"
+    killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert run_child(killed, 10).fate == "was ended by signal 9 SIGKILL"
 
 
 def test_processors_are_told_apart(tmp_path: Path) -> None:
