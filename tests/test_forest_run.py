@@ -162,6 +162,16 @@ def test_a_second_run_finds_the_arena_of_the_first(monkeypatch: pytest.MonkeyPat
     assert len(mapped) == 1
 
 
+def test_calls_that_numpy_buffers_unseen_get_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    room: list[int] = []
+    monkeypatch.setattr(Allocator, "make_room", lambda allocator, n_bytes: room.append(n_bytes))
+    program = eb.Program("R = A[e,f,f] A[f,e,f]")
+    a = np.arange(8.0).reshape(2, 2, 2)
+    assert program(A=a)["R"] == np.einsum("eff,fef->", a, a)
+    assert room
+    assert min(room) > 0
+
+
 # scopes around partial sums -----------------------------------------------------------------
 
 

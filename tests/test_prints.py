@@ -78,7 +78,8 @@ def test_small_arrays_are_compared_by_elements_in_any_case() -> None:
 
 def test_what_is_not_in_memory_is_the_same_if_the_same_function_reads_it() -> None:
     def read(cuts: Any) -> Array:
-        return LARGE[cuts]
+        block: Array = LARGE[cuts]
+        return block
 
     source = eb.Source(LARGE.shape, LARGE.dtype, read)
     assert is_same(source, eb.Source(LARGE.shape, LARGE.dtype, read))
