@@ -10,7 +10,7 @@ NEED := @$(PYTHON) .ci/environment.py $(VENV)
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench golden
+.PHONY: help demo test slow check bench golden
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 - /p' Makefile
@@ -22,6 +22,10 @@ demo:  ## a contraction that would not fit, run inside a byte limit and measured
 test:  ## all tests
 	$(NEED) dev
 	@$(RUN) -m pytest -q
+
+slow:  ## the tests of large sets, which `make test` leaves out
+	$(NEED) dev
+	@$(RUN) -m pytest -q -m slow
 
 check:  ## lint, format, types, layers, style and every example of the docs
 	$(NEED) dev
