@@ -207,7 +207,8 @@ def test_a_kernel_that_fails_costs_one_candidate(
 
 
 def test_the_fate_of_a_child_is_told() -> None:
-    assert run_child((sys.executable, "-c", "raise SystemExit(3)"), 10).fate == "ended with status 3"
+    ended = (sys.executable, "-c", "raise SystemExit(3)")
+    assert run_child(ended, 10).fate == "ended with status 3"
     killed = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
     assert run_child(killed, 10).fate == "was ended by signal 9 SIGKILL"
 
