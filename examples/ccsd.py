@@ -2,7 +2,8 @@
 
     python examples/ccsd.py --molecule examples/molecules/water.xyz --basis cc-pvdz --memory 500MB
 
-The integrals come from PySCF (`pip install "einbound[pyscf]"`); everything that an iteration computes is one `einbound.Program`.
+The integrals come from PySCF (`pip install "einbound[pyscf]"`); everything that an iteration
+computes is one `einbound.Program`.
 Several limits and both schedulers can be asked for at once: each is run in a fresh process, whose
 peak is its own, and makes one row of the table at the end. Exits with 1 if an energy differs from
 PySCF's by more than 1e-8 hartree or a peak passes its limit.
