@@ -17,6 +17,7 @@ from einbound.api import engines
 from einbound.api.program import Program
 from einbound.run.allocator import Allocator
 from einbound.run.forest import ForestExecutable
+from hash_seeds import printed_under_hash_seeds
 from native_tools import few_objects, needs_compiler
 from systems import RandomSystem, random_system
 
@@ -63,6 +64,28 @@ def test_the_smallest_peak_found_is_a_limit_that_is_kept(seed: int) -> None:
     system = random_system(seed)
     least = smallest_bytes(system)
     assert checked(system, least).peak_bytes <= least
+
+
+PLANS = """
+import einbound as eb
+from systems import random_system
+
+for seed in (3, 41):
+    system = random_system(seed, longest=3)
+    for limit, scheduler in ((None, "forest_descent"), (0, "ordered")):
+        try:
+            program = eb.Program(system.equations, limit, iterations=3, scheduler=scheduler)
+            program(system.arrays(0))
+        except eb.BudgetError as error:
+            program = eb.Program(system.equations, error.smallest_bytes, scheduler=scheduler)
+            program(system.arrays(0))
+        print(program.explain(), program.to_numpy())
+"""
+
+
+def test_plans_are_the_same_under_all_hash_seeds() -> None:
+    (printed,) = printed_under_hash_seeds(PLANS)
+    assert printed.count("in every call") == 4
 
 
 class Gauge(Allocator):
