@@ -189,8 +189,11 @@ def cells(row: Mapping[str, Any]) -> list[str]:
     n, items = row["n"], N_SMALL if row["kind"] == "small" else 1
     flops = (8 if row["kind"] == "complex" else 2) * items * n**3
     seconds = sorted(row["seconds"]["native"])[ROUNDS // 2]
-    extra = [f"{1 / ratio(row, 'four real'):.2f} of four real"] * (row["kind"] == "complex")
-    extra += [f"{ratio(row, 'one thread'):.2f} over one thread"] * (row["threads"] > 1)
+    extra = []
+    if row["kind"] == "complex":
+        extra.append(f"{1 / ratio(row, 'four real'):.2f} of four real")
+    if row["threads"] > 1:
+        extra.append(f"{ratio(row, 'one thread'):.2f} over one thread")
     numbers = [f"{1e-9 * flops / seconds:.1f}", f"{ratio(row, 'numpy'):.2f}"]
     return [*head, *numbers, f"{ratio(row, 'torch'):.2f}", ", ".join(extra)]
 

@@ -7,6 +7,8 @@ than the product itself. The kernel is the one that the walk would run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
+from operator import mul
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,13 +19,15 @@ from einbound.backends.numpy_ import compile_way
 from einbound.run.allocator import Allocator
 from einbound.run.executable import quiet
 
-Instant: TypeAlias = Callable[[Any, Any], Array | None]
+#: Two operands, and the caller's array for the result, if there is one.
+Instant: TypeAlias = Callable[..., Array | None]
 
 
 def instant_of(made: Made) -> Instant | None:
     """A function of two operands, or None if the plan is more than one product as it is.
 
-    The function returns None for operands of another kind than was planned.
+    The function returns None for operands of another kind than was planned, and for an array for
+    the result that is not as a new one would be.
     """
     ready, setting = made.executable, made.setting
     if not ready.is_one_product or not _takes_arrays_as_they_are(made):
@@ -37,11 +41,21 @@ def instant_of(made: Made) -> Instant | None:
     a_shape, a_strides, a_dtype = a_layout[:3]
     b_shape, b_strides, b_dtype = b_layout[:3]
     shape, dtype = ready.job.result.extents, ready.job.result.dtype
-    array, empty, context = np.ndarray, np.empty, quiet().copy
+    array, empty, share, context = np.ndarray, np.empty, np.may_share_memory, quiet().copy
     nothing, workspace_bytes = Allocator(0), ready.metered.workspace_bytes
-    must_align = setting.limits.is_set
+    must_align, strides = setting.limits.is_set, _strides(shape, dtype.itemsize)
 
-    def instant(a: Any, b: Any) -> Array | None:
+    def is_as_new(c: Any, a: Array, b: Array) -> bool:
+        return (
+            type(c) is array
+            and c.shape == shape
+            and c.strides == strides
+            and c.dtype is dtype
+            and c.flags.behaved
+            and not (must_align or share(c, a) or share(c, b))
+        )
+
+    def instant(a: Any, b: Any, c: Any = None) -> Array | None:
         if not (
             type(a) is array
             and type(b) is array
@@ -55,13 +69,17 @@ def instant_of(made: Made) -> Instant | None:
             return None
         if must_align and not (a.flags.aligned and b.flags.aligned):
             return None
-        c = empty(shape, dtype)
+        if c is None:
+            c = empty(shape, dtype)
+        elif not is_as_new(c, a, b):
+            return None
         if is_swapped:
             a, b = b, a
         room = Allocator(workspace_bytes) if workspace_bytes else nothing
         context().run(kernel, a, b, c, False, room.take, room.give)
         room.finish()
-        return c
+        made_in: Array = c
+        return made_in
 
     return instant
 
@@ -84,3 +102,9 @@ def _takes_arrays_as_they_are(made: Made) -> bool:
         and not job.work.hasobject
         and (apart or not setting.limits.is_set)
     )
+
+
+def _strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Bytes between neighbours of a new array."""
+    inside = accumulate(reversed(shape[1:]), mul, initial=itemsize)
+    return tuple(inside)[::-1]

@@ -265,8 +265,8 @@ class Plan:
         Raises:
             BudgetError: The arrays need another plan, and none keeps the limits.
         """
-        if self.instant is not None and out is None and progress is None and len(operands) == 2:
-            result = self.instant(*operands)
+        if self.instant is not None and progress is None and len(operands) == 2:
+            result = self.instant(*operands, out)
             if result is not None:
                 return result
         arrays = tuple([a if type(a) is np.ndarray else as_operand(a) for a in operands])
