@@ -25,6 +25,7 @@ from einbound.backends.native import NativeStep, _in_threads
 from einbound.backends.pool import Pool, shared_pool
 from einbound.errors import KernelError
 from einbound.kernels.groups import GroupAxis, Groups
+from einbound.kernels.layout import nested
 from einbound.kernels.member import Form, Member
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
@@ -240,6 +241,26 @@ def test_a_folder_that_may_not_be_entered_has_no_records(
     monkeypatch.setattr(Path, "exists", refused)
     store = Store(tmp_path / "gone" / "kernels.db")
     assert (store.winners(), store.clear()) == ((), 0)
+
+
+def test_of_two_that_make_a_file_at_once_the_first_is_not_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, store = import_module("einbound.tune.store"), Store(tmp_path / "kernels.db")
+    marks, calls = made._marks, [0]
+
+    def disturbed(file: Any) -> Any:
+        found = marks(file)
+        calls[0] += 1
+        if calls[0] == 2:
+            # The tables are not there, and are about to be made.
+            store.add(replace(RECORD, label="of another process"))
+        return found
+
+    monkeypatch.setattr(made, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(made, "_marks", disturbed)
+    store.add(RECORD)
+    assert RECORD in store.records()
 
 
 def test_the_untuned_choice_stays_where_the_best_cannot_be_built_again() -> None:
@@ -471,3 +492,11 @@ def test_no_kernel_reads_or_writes_misaligned_numbers(side: int) -> None:
     way = ways()(a, b, c, sample.work, accumulate=False, buffer_bytes=1 << 20)
     assert way.core is not Core.NATIVE
     assert "not all aligned" in way.why
+
+
+def test_axes_are_nested_also_where_the_sums_are_long() -> None:
+    m = (GroupAxis(4, 1, 0, 40), GroupAxis(5, 4, 0, 8), GroupAxis(2, 20, 0, 1))
+    groups = Groups((), m, (GroupAxis(8, 0, 1, 160),), (GroupAxis(1000, 40, 8),))
+    found = nested(groups, 8)
+    assert [axis.extent for axis in found.m] == [5, 4, 2]
+    assert [axis.extent for axis in found.k] == [1000]
