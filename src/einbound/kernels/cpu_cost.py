@@ -356,7 +356,8 @@ def _far_result_cycles(
     if committed.pipeline is PipelineKind.BLOCKTILE:
         n_added = 0
     elif tile is not None and not tile.is_auto:
-        columns = min(tile.rn * tile.lanes, problem.n)
+        _, rn, lanes = tile.sizes
+        columns = min(rn * lanes, problem.n)
         n_pieces = problem.n_batch * problem.m * problem.n / columns
     once, again = (n_lines * per_line[add] + n_pieces * per_piece[add] for add in (False, True))
     return once + n_added * again

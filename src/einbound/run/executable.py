@@ -22,7 +22,7 @@ from einbound.backends.sizes import CallKey, Metered
 from einbound.expr.network import Network
 from einbound.plan.price import Limit
 from einbound.plan.tree import Tree
-from einbound.run.allocator import MAPPED_FROM_BYTES, Allocator
+from einbound.run.allocator import KEPT_BYTES, Allocator
 from einbound.run.meter import meter
 from einbound.run.walk import Progress, walk
 from einbound.schedule.cells import Cell
@@ -143,10 +143,10 @@ class Executable:
 
     @property
     def is_one_product(self) -> bool:
-        """The schedule is a single product of whole operands, with at most a small workspace."""
+        """The schedule is a single product of whole operands, its workspace none or a kept arena."""
         body = self.schedule.body
         plain = len(body) == 2 and isinstance(body[0], Alloc) and isinstance(body[1], Contract)
-        return plain and self.metered.workspace_bytes < MAPPED_FROM_BYTES and not self.hidden
+        return plain and self.metered.workspace_bytes < KEPT_BYTES and not self.hidden
 
     def new_result(self) -> Array:
         """An array for the result, its axes in the order of its memory."""
