@@ -57,8 +57,8 @@ def untuned(problem: MatmulProblem, limits: HardwareLimits) -> KernelSpec:
         >>> limits = HardwareLimits(simd_vector_bytes=32, vector_registers=16, fma_per_cycle=2,
         ...                         fma_latency_cycles=4, clock_hz=3e9, n_cores=1,
         ...                         levels=(CacheLevel(2**15, 8, 64, 1e11),))
-        >>> untuned(MatmulProblem(m=512, n=512, k=512), limits).tile.lanes
-        8
+        >>> untuned(MatmulProblem(m=512, n=512, k=512), limits).packed
+        True
     """
     menu = Menu.default(limits)
     priced = model_score(problem, limits)

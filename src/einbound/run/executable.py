@@ -143,7 +143,7 @@ class Executable:
 
     @property
     def is_one_product(self) -> bool:
-        """The schedule is a single product of whole operands, its workspace none or a kept arena."""
+        """The schedule is a single product of whole operands, its workspace in a kept arena."""
         body = self.schedule.body
         plain = len(body) == 2 and isinstance(body[0], Alloc) and isinstance(body[1], Contract)
         return plain and self.metered.workspace_bytes < KEPT_BYTES and not self.hidden
