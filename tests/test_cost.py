@@ -21,6 +21,7 @@ from einbound.kernels.numerics import Numerics
 from einbound.kernels.occupancy import Needs, resident_workgroups
 from einbound.kernels.problem import BLayout, MatmulProblem
 from einbound.kernels.reloads import Block, Widths, moved_bytes
+from einbound.kernels.runs import Side, least_pack_cycles, pack_cycles
 from einbound.kernels.spec import KernelSpec
 from einbound.machine.gpu import gpu
 from einbound.machine.limits import CacheLevel, HardwareLimits
@@ -255,6 +256,31 @@ def test_a_block_takes_no_fewer_cycles_than_the_least_of_any_tile(
 )
 def test_the_measured_cliffs_are_cliffs_of_the_model(better: KernelSpec, worse: KernelSpec) -> None:
     assert seconds(worse, square(512)) > 1.1 * seconds(better, square(512))
+
+
+@given(
+    st.builds(Side, st.integers(1, 99), st.integers(1, 99), st.integers(1, 99)),
+    st.integers(1, 99),
+    st.sampled_from([(4, 8), (8, 8), (8, 4), (16, 4)]),
+    st.sampled_from([1, 2]),
+)
+def test_packing_a_number_takes_no_less_than_moving_its_bytes(
+    side: Side, width: int, vector: tuple[int, int], parts: int
+) -> None:
+    lanes, n_bytes = vector
+    assert pack_cycles(side, width, lanes, n_bytes, parts) >= least_pack_cycles(n_bytes)
+
+
+def test_runs_along_k_are_packed_faster_where_squares_fit_the_panel() -> None:
+    rows = [pack_cycles(Side(1, 256), width, 8, 8) for width in (8, 14)]
+    assert rows[1] > 3 * rows[0]
+
+
+def test_small_blocks_add_to_far_results_more_often() -> None:
+    shallow, deep = (cost(kernel(96, 0, bk, 6, 2), square(1024), ZEN) for bk in (128, 512))
+    assert shallow is not None
+    assert deep is not None
+    assert shallow.compute_seconds > 1.05 * deep.compute_seconds
 
 
 def test_what_is_packed_ahead_is_not_packed_in_the_call() -> None:
