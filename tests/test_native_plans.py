@@ -311,3 +311,23 @@ def test_the_profile_is_that_of_processor_and_records(tmp_path: Path) -> None:
     assert plain.profile == tuned.profile, "no record is kept yet"
     slower = replace(plain.ways, limits=replace(plain.ways.limits, clock_hz=1e9))
     assert Engine(Backend.AUTO, slower).profile != plain.profile
+
+
+@pytest.mark.parametrize("case", ["as a new one", "in other order", "shared", "read-only"])
+def test_a_given_array_gets_the_product_or_is_refused(case: str) -> None:
+    draw = np.random.default_rng(0)
+    a, b = draw.standard_normal((2, 40, 40))
+    right, out = a @ b, np.empty((40, 40))
+    if case == "in other order":
+        out = np.empty((40, 40)).T
+    if case == "shared":
+        out = a
+    if case == "read-only":
+        out.flags.writeable = False
+    plan = eb.plan("ik,kj->ij", a, b)
+    if case == "read-only":
+        with pytest.raises(eb.ExpressionError, match="out is read-only"):
+            plan(a, b, out=out)
+        return
+    assert plan(a, b, out=out) is out
+    assert np.allclose(out, right)
