@@ -26,7 +26,8 @@ from einbound.backends.pool import Pool, shared_pool
 from einbound.errors import KernelError
 from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.layout import nested
-from einbound.kernels.member import Form, Member
+from einbound.kernels.member import Form, Member, member_of
+from einbound.kernels.pick import pick
 from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.spec import KernelSpec
 from einbound.kernels.task import WORDS, task_of
@@ -88,11 +89,10 @@ def in_a_fork(work: Any, seconds: int = 20) -> int:
     return os.waitpid(child, 0)[1]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_the_child_of_a_fork_starts_threads_of_its_own() -> None:
-    done: list[int] = []
-    shared_pool().run([lambda: done.append(0), lambda: done.append(1)])
-    assert sorted(done) == [0, 1]
+    shared_pool().prepare(1)
 
     def work() -> None:
         seen: list[int] = []
@@ -102,10 +102,15 @@ def test_the_child_of_a_fork_starts_threads_of_its_own() -> None:
     assert in_a_fork(work) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a part that is never run would hang the tests")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_pool_runs_parts_that_nobody_prepared_it_for() -> None:
-    done: list[int] = []
-    Pool().run([lambda: done.append(0), lambda: done.append(1), lambda: done.append(2)])
-    assert sorted(done) == [0, 1, 2]
+    def work() -> None:
+        done: list[int] = []
+        Pool().run([lambda: done.append(0), lambda: done.append(1), lambda: done.append(2)])
+        assert sorted(done) == [0, 1, 2]
+
+    assert in_a_fork(work) == 0
 
 
 # Compilers and folders ----------------------------------------------------------------------------
@@ -500,3 +505,34 @@ def test_axes_are_nested_also_where_the_sums_are_long() -> None:
     found = nested(groups, 8)
     assert [axis.extent for axis in found.m] == [5, 4, 2]
     assert [axis.extent for axis in found.k] == [1000]
+
+
+@pytest.mark.parametrize(("apart", "form"), [(1, Form.SMALL), (7, Form.IN_PLACE)])
+def test_extents_are_compiled_in_only_where_results_lie_in_rows(apart: int, form: Form) -> None:
+    groups = Groups(
+        batch=(GroupAxis(20, 24, 48, 700),),
+        m=(GroupAxis(4, 6, 0, 100),),
+        n=(GroupAxis(8, 0, 1, apart),),
+        k=(GroupAxis(6, 1, 8),),
+    )
+    number = Precision.FLOAT64
+    formats = dict.fromkeys(("a_dtype", "b_dtype", "out_dtype"), number)
+    problem = MatmulProblem(m=4, n=8, k=6, batch=(20,), groups=groups, **formats)  # type: ignore[arg-type]
+    spec = replace(SPEC, packed=False, bm=4, bn=0, bk=0)
+    assert member_of(problem, spec, HardwareLimits(simd_vector_bytes=32)).form is form
+
+
+def test_a_format_without_an_emitter_has_no_kernel_and_says_so() -> None:
+    half = dict.fromkeys(("a_dtype", "b_dtype", "out_dtype"), "float16")
+    problem = MatmulProblem(m=64, n=64, k=64, **half)  # type: ignore[arg-type]
+    found = pick(problem.canonical, HardwareLimits(simd_vector_bytes=32))
+    assert isinstance(found, str)
+    assert "no kernel is known" in found
+
+
+@needs_compiler
+def test_no_more_workers_share_a_step_than_it_has_chunks() -> None:
+    sample = matrices(24, 32, 60_000)
+    step = way_of(sample, ways(n_threads=8), False).native
+    assert isinstance(step, NativeStep)
+    assert step.n_workers == step.task().n_chunks == 1

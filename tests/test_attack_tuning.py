@@ -32,7 +32,7 @@ from einbound.tune.tuner import Built, Stop
 from native_tools import needs_compiler, toolchain
 from test_build import PROBLEM as PACKED_PROBLEM
 from test_build import packed
-from test_tune_choice import PROBLEM, record_at, shop
+from test_tune_choice import CPU, PROBLEM, record_at, shop
 from test_tune_measure import QUICK, FakeTime
 from test_tuner import three, won
 from tune_fakes import Machine, tree_of
@@ -206,3 +206,37 @@ def test_the_pool_keeps_nothing_that_a_part_worked_on() -> None:
     gc.collect()
     # The thread tells that its part has ended, and then lets go.
     assert any(seen() is None for _ in range(10**7))
+
+
+def test_an_old_result_does_not_pass_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = import_module("einbound.tune.bench")
+    idle = SimpleNamespace(call=lambda *_: None)
+    monkeypatch.setattr(made, "load", lambda path: idle)
+    _, task = packed()
+    tools: Any = None
+    bench = made.Bench.of(PACKED_PROBLEM, tools, CPU)
+    bench.operands.c[...] = bench.operands.expected
+    assert bench.operands.fault() is None
+    assert "elements are wrong" in bench._built(Path(), task, "").fault()
+
+
+def test_one_busy_round_is_no_busy_machine() -> None:
+    time = FakeTime()
+    state = {"n": 0}
+
+    def run() -> None:
+        state["n"] += 1
+        time.share = 0.5 if state["n"] == 3 else 1.0
+        kernel()
+
+    kernel = time.kernel([1.0])
+    (timing,) = measure([run], QUICK, time.clock)
+    assert not timing.contended
+
+
+def test_the_untuned_choice_is_tried_first_whatever_the_model_says() -> None:
+    tree = tree_of((8, 16, 32))
+    model = {8: 1.0, 16: 1.1, 32: 1.2}
+    (_, _, last) = Ranking.of(tree, lambda spec: model[spec.bm]).candidates
+    found = Ranking.of(tree, lambda spec: model[spec.bm], last.path)
+    assert found.next() == last
