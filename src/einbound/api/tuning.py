@@ -9,7 +9,6 @@ from einbound.api.options import current_options
 from einbound.api.plan import Plan, plan
 from einbound.api.rows import report_of
 from einbound.errors import BackendError, KernelError
-from einbound.kernels.pick import pick
 from einbound.kernels.problem import MatmulProblem
 from einbound.machine.calibration import fit
 from einbound.report.tuning import CalibrationReport, ProductReport, TuneReport
@@ -73,8 +72,6 @@ def tune(
             skipped.append((title, str(error)))
     if not reports:
         raise KernelError("\n".join(f"{text}: {reason}" for text, reason in skipped))
-    # What was picked before in this process was picked without these winners.
-    pick.cache_clear()
     return TuneReport(tuple(reports.values()), tuple(skipped))
 
 
