@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from einbound.api.engines import NUMPY, Engine
-from einbound.report.program import WayRow
-from einbound.run.forest import ForestExecutable
 from einbound.step.blocked import Way
 
 
@@ -29,16 +25,3 @@ def way_name(way: Way) -> str:
     if way.product is None:
         return name
     return f"{name}, {'add' if way.accumulate or way.blocks_sums else 'copy'}"
-
-
-def way_rows(ready: ForestExecutable, texts: tuple[str, ...]) -> Iterator[WayRow]:
-    """How each product of a forest is done, in the order in which they run.
-
-    Args:
-        ready: What runs.
-        texts: What each production is, by number.
-    """
-    for step, count in sorted(ready.metered.steps.items()):
-        if count.way is not None:
-            production, _ = ready.lowered.steps[step]
-            yield WayRow(texts[production], way_name(count.way), count.way.why)

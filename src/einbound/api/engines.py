@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from einbound.backends.native_ways import NativeWays
     from einbound.machine.limits import HardwareLimits
     from einbound.tune.records import Record
-
-#: Hexadecimal digits that tell processors apart.
-_N_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,8 @@ class Engine:
         winners = getattr(self.ways.choose, "pinned", None)
         if winners is not None:
             told += "".join(record.to_json() for record in winners)
-        return sha256(told.encode()).hexdigest()[:_N_DIGITS]
+        word: str = import_module("einbound.machine.identity").key_of(told)
+        return word
 
     def with_kernels(self, made: Any, limit: Limit) -> Any:
         """An executable of a plan, or of a forest, with kernels where they fit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from einbound.api.backend_rows import backend_words, way_rows
+from einbound.api.backend_rows import backend_words, way_name
 from einbound.api.stages import Stages
 from einbound.backends.sizes import Peak
 from einbound.expr.equations import Coefficient
@@ -82,9 +82,13 @@ def program_report(stages: Stages) -> ProgramReport:
 
 
 def _ways(stages: Stages) -> Iterator[WayRow]:
+    """How each product is done, in the order in which they run."""
     for ready in filter(None, (stages.ready.prelude, stages.main)):
         forest = ready.plan.forest
-        yield from way_rows(ready, tuple(_text(forest, each) for each in forest.productions))
+        for step, count in sorted(ready.metered.steps.items()):
+            if count.way is not None:
+                production = forest.productions[ready.lowered.steps[step][0]]
+                yield WayRow(_text(forest, production), way_name(count.way), count.way.why)
 
 
 def _work(ready: ForestExecutable, peak_bytes: int) -> Work:

@@ -44,5 +44,9 @@ def cpu_identity(root: Path = Path("/")) -> str:
         name, _, value = line.partition(":")
         if name.strip() in found and not found[name.strip()]:
             found[name.strip()] = value.strip()
-    told = [platform.machine(), platform.processor(), *found.values()]
-    return sha256("\n".join(told).encode()).hexdigest()[:N_DIGITS]
+    return key_of("\n".join([platform.machine(), platform.processor(), *found.values()]))
+
+
+def key_of(text: str) -> str:
+    """A short word for a text, equal on all machines."""
+    return sha256(text.encode()).hexdigest()[:N_DIGITS]
