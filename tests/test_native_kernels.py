@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -204,6 +205,7 @@ def test_any_strides_and_extents_give_the_product_and_touch_nothing_else(
 
 
 @settings(max_examples=12)
+@example(extents=(24, 40, 33), batch=(2, 3), dtype="float64", add=True)
 @given(
     extents=st.tuples(*[st.sampled_from([1, 2, 3, 5, 8, 13, 20])] * 3),
     batch=st.sampled_from([(), (3,), (2, 3)]),
@@ -256,6 +258,15 @@ GOLDEN = [
         extents=(5, 6, 3),
         steps=(3, 1, 6, 6),
     ),
+    Member(
+        form=Form.SMALL,
+        dtype=Precision.FLOAT64,
+        rm=8,
+        rn=3,
+        lanes=8,
+        extents=(24, 40, 33),
+        steps=(33, 1, 40, 40),
+    ),
 ]
 
 
@@ -265,6 +276,28 @@ def test_the_c_of_a_member_is_what_was_reviewed_and_compiles(
 ) -> None:
     golden(c_source(nest_of(member)), ".c")
     compiled(member)
+
+
+@pytest.mark.parametrize("a_steps", [(33, 1), (1, 24)])
+def test_every_row_of_the_next_product_is_asked_for_once(a_steps: tuple[int, int]) -> None:
+    member = replace(GOLDEN[-1], steps=(*a_steps, 40, 40))
+    asked: dict[str, list[int]] = {"a": [], "b": [], "c": []}
+    calls = r"fetch\(next_(.) \+ (\d+), (\d+), (\d+), (\d+)\)"
+    counts = set()
+    for name, *numbers in re.findall(calls, c_source(nest_of(member))):
+        start, rows, step, count = map(int, numbers)
+        asked[name] += [start + row * step for row in range(rows)]
+        counts.add((name, count))
+    rows, step, count = (24, 33, 33) if a_steps[1] == 1 else (33, 24, 24)
+    assert asked["a"] == [row * step for row in range(rows)]
+    assert asked["b"] == [row * 40 for row in range(33)]
+    assert asked["c"] == [row * 40 for row in range(24)]
+    assert counts == {("a", count), ("b", 40), ("c", 40)}
+
+
+def test_the_next_of_least_products_is_not_asked_for() -> None:
+    least = replace(GOLDEN[-1], extents=(16, 16, 16), steps=(16, 1, 16, 16))
+    assert "prefetch" not in c_source(nest_of(least))
 
 
 @pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)

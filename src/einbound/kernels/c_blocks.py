@@ -232,14 +232,24 @@ void einbound_run(const int64_t *task, const void *a, const void *b, void *c, vo
         struct job at = within_batch(job, first);
         const int64_t count = least(stop - first, inner.extent - first % inner.extent);
         for (int64_t x = 0; x < count; x++) {
-            product_of(at.a, at.b, at.c, job.alpha, task[ACCUMULATE]);
-            at.a += inner.stride[IN_A];
+PRODUCT            at.a += inner.stride[IN_A];
             at.b += inner.stride[IN_B];
             at.c += inner.stride[IN_C];
         }
         first += count;
     }
 }
+"""
+
+_PRODUCT = """\
+            product_of(at.a, at.b, at.c, job.alpha, task[ACCUMULATE]);
+"""
+
+_PRODUCT_AND_NEXT = """\
+            const int64_t next = x + 1 < count;
+            product_of(at.a, at.b, at.c, job.alpha, task[ACCUMULATE],
+                       at.a + next * inner.stride[IN_A], at.b + next * inner.stride[IN_B],
+                       at.c + next * inner.stride[IN_C]);
 """
 
 
@@ -270,6 +280,7 @@ def entries() -> str:
     return _CHUNKS + _CALL
 
 
-def small_entries() -> str:
-    """The same where a chunk is a product of the batch."""
-    return _SMALL_CHUNKS + _CALL
+def small_entries(is_fetched: bool) -> str:
+    """The same where a chunk is a product of the batch, and the next one may be asked for."""
+    product = _PRODUCT_AND_NEXT if is_fetched else _PRODUCT
+    return _SMALL_CHUNKS.replace("PRODUCT", product) + _CALL

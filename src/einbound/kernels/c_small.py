@@ -6,6 +6,20 @@ from collections.abc import Iterator
 
 from einbound.kernels.member import Member
 from einbound.kernels.nest import Cover, Nest, Run
+from einbound.kernels.task import LINE_BYTES
+
+#: What the next product needs is on its way while this one is computed: prefetchers of hardware
+#: learn little from so few rows.
+_FETCH = """\
+/* Asks for rows of an array before they are needed. */
+static inline void fetch(const real *from, int64_t rows, int64_t step, int64_t count)
+{
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t x = 0; x < count; x += LINE_BYTES / (int64_t)sizeof(real))
+            __builtin_prefetch(from + row * step + x);
+}
+
+"""
 
 _PUT = """\
 static inline void put{lanes}(real *to, vec{lanes} x, real alpha, int64_t add)
@@ -29,7 +43,8 @@ def small(nest: Nest) -> str:
         (run.count, _shape(group)) for run in cover.rows for group in cover.columns
     )
     tiles = "\n".join(_tile(count, shape, nest.member) for count, shape in kinds)
-    return f"{puts}{tiles}\n{_product(cover, nest.member)}"
+    fetch = _FETCH.replace("LINE_BYTES", str(LINE_BYTES)) if cover.is_fetched else ""
+    return f"{fetch}{puts}{tiles}\n{_product(cover, nest.member)}"
 
 
 def _shape(group: tuple[Run, ...]) -> tuple[int, ...]:
@@ -103,15 +118,22 @@ def _load(width: int, start: int) -> str:
 def _product(cover: Cover, member: Member) -> str:
     def calls() -> Iterator[str]:
         a_m, _, _, c_m = member.steps
-        for rows in cover.rows:
+        for number, rows in enumerate(cover.rows):
+            if cover.is_fetched:
+                yield from _fetches(number, len(cover.rows), member)
             for group in cover.columns:
                 name, column = _name(rows.count, _shape(group)), group[0].start
                 at = f"a + {rows.start * a_m}, b + {column}, c + {rows.start * c_m + column}"
                 yield f"    {name}({at}, alpha, add);"
 
+    arguments = ["const real *a, const real *b, real *c, real alpha, int64_t add)"]
+    if cover.is_fetched:
+        after = "const real *next_a, const real *next_b, const real *next_c)"
+        arguments = [arguments[0].replace(")", ","), f"                       {after}"]
     lines = [
         "/* One product of the batch. */",
-        "static void product_of(const real *a, const real *b, real *c, real alpha, int64_t add)",
+        f"static void product_of({arguments[0]}",
+        *arguments[1:],
         "{",
         *calls(),
         "}",
@@ -119,3 +141,14 @@ def _product(cover: Cover, member: Member) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _fetches(number: int, n_parts: int, member: Member) -> Iterator[str]:
+    """Statements that ask for one of equal parts of the next product's arrays."""
+    m, n, depth = member.extents
+    a_m, a_k, b_k, c_m = member.steps
+    a = (m, a_m, depth) if abs(a_m) >= abs(a_k) else (depth, a_k, m)
+    for name, (rows, step, count) in (("a", a), ("b", (depth, b_k, n)), ("c", (m, c_m, n))):
+        start, stop = (rows * each // n_parts for each in (number, number + 1))
+        if start < stop:
+            yield f"    fetch(next_{name} + {start * step}, {stop - start}, {step}, {count});"

@@ -68,9 +68,10 @@ def _in_place(nest: Nest) -> list[str]:
 
 
 def _small(nest: Nest) -> list[str]:
+    assert nest.cover is not None, "the size of the product is known"
     return [
         c_prelude.axes(),
-        c_small.small(nest) + c_blocks.job() + c_blocks.small_entries(),
+        c_small.small(nest) + c_blocks.job() + c_blocks.small_entries(nest.cover.is_fetched),
     ]
 
 
