@@ -348,10 +348,10 @@ def test_each_worker_has_a_workspace_and_chunks_of_its_own() -> None:
     sample = matrices(200, 150, 70)
     step = way_of(sample, ways(), False).native
     assert isinstance(step, NativeStep)
-    task = step.task()
+    task = replace(step, n_workers=3).task()
     words = [np.array(task.words, np.int64)] * 2
     assert sample.b is not None
-    shared = _in_threads(Recorded(), words, task, 3)  # type: ignore[arg-type]  # stands for one
+    shared = _in_threads(Recorded(), words, task)  # type: ignore[arg-type]  # stands for one
     shared(False, sample.a, sample.b, sample.c, np.zeros(10**6, np.uint8))
     places, firsts, stops = zip(*sorted(seen, key=lambda each: each[1]), strict=True)
     assert (firsts[0], *stops) == (*firsts, task.n_chunks)
@@ -535,4 +535,4 @@ def test_no_more_workers_share_a_step_than_it_has_chunks() -> None:
     sample = matrices(24, 32, 60_000)
     step = way_of(sample, ways(n_threads=8), False).native
     assert isinstance(step, NativeStep)
-    assert step.n_workers == step.task().n_chunks == 1
+    assert step.n_workers <= step.task().n_chunks

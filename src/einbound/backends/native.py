@@ -59,12 +59,14 @@ class NativeStep:
             accumulate=accumulate,
             alpha=factor,
             workspace_limit=self.room_bytes,
+            n_workers=self.n_workers,
         )
 
     def is_cut(self, task: Task) -> bool:
         """Whether its blocks were made smaller to fit the room."""
         pick = self.pick
-        ample = task_of(pick.problem, pick.spec, pick.member, accumulate=False)
+        problem, spec, member = pick.problem, pick.spec, pick.member
+        ample = task_of(problem, spec, member, accumulate=False, n_workers=self.n_workers)
         return ample.workspace_bytes > task.workspace_bytes
 
     def workspace_bytes(self, task: Task) -> int:
@@ -87,7 +89,7 @@ class NativeStep:
         library, task = built(self.toolchain, self.pick.member), tasks[0]
         run = _in_this_thread(library, words)
         if self.n_workers > 1:
-            run = _in_threads(library, words, task, self.n_workers)
+            run = _in_threads(library, words, task)
         if task.swapped:
             run = partial(_turned, run)
         return _with_room(run, self.workspace_bytes(task))
@@ -128,11 +130,11 @@ def _in_this_thread(library: Library, words: list[Array]) -> Run:
     return run
 
 
-def _in_threads(library: Library, words: list[Array], task: Task, n_workers: int) -> Run:
+def _in_threads(library: Library, words: list[Array], task: Task) -> Run:
     """Parts of a step in several threads; each element is computed as it would be in one."""
     told, start, each = [one.ctypes.data for one in words], library.run, task.workspace_bytes
-    cuts = [task.n_chunks * worker // n_workers for worker in range(n_workers + 1)]
-    shared_pool().prepare(n_workers - 1)
+    cuts = task.cuts
+    shared_pool().prepare(len(cuts) - 2)
 
     def run(add: bool, a: Array, b: Array, c: Array, room: Array, _: object = words) -> None:
         given = (told[add], _data_address(a), _data_address(b), _data_address(c))

@@ -15,6 +15,7 @@ from einbound.kernels.groups import GroupAxis, Groups
 from einbound.kernels.layout import nested, told
 from einbound.kernels.member import Form, Member
 from einbound.kernels.problem import MatmulProblem
+from einbound.kernels.shares import Chunks, shared
 from einbound.kernels.spec import KernelSpec
 from einbound.kernels.views import seen_by
 
@@ -67,12 +68,14 @@ class Task:
             multiple of 64 is fastest.
         n_chunks: Disjoint parts of the result.
         swapped: Whether the second operand is to be given as `a`, and the first one as `b`.
+        cuts: Where the chunks of each worker start, and where the last one's stop.
     """
 
     words: tuple[int, ...]
     workspace_bytes: int
     n_chunks: int
     swapped: bool
+    cuts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ def task_of(
     accumulate: bool,
     alpha: complex = 1,
     workspace_limit: int | None = None,
+    n_workers: int = 1,
 ) -> Task:
     """The numbers that a member needs for one product.
 
@@ -102,6 +106,7 @@ def task_of(
         accumulate: Whether the product is added to the result, or overwrites it.
         alpha: What the product is multiplied by.
         workspace_limit: Bytes that the workspace may have; blocks shrink until they fit.
+        n_workers: Workers that share it, each with a workspace of its own.
 
     Raises:
         KernelError: Not even the least blocks fit, or `alpha` is complex and the product real.
@@ -126,23 +131,25 @@ def task_of(
         )
     m, n, k = (prod(axis.extent for axis in axes) for axes in (groups.m, groups.n, groups.k))
     blocks = _within(_blocks(m, n, k, spec, member), member, workspace_limit)
-    rooms, workspace_bytes = _rooms(blocks, member)
-    row_blocks, column_blocks = -(-m // blocks.bm), -(-n // blocks.bn)
     n_batch = prod(axis.extent for axis in groups.batch)
-    n_chunks = row_blocks * column_blocks * n_batch
+    chunks = Chunks(m, n, blocks.bm, blocks.bn, n_batch)
     if member.form is Form.SMALL:
-        n_chunks = n_batch
+        chunks = Chunks(m, n, m, n, n_batch)
+    else:
+        chunks = shared(chunks, n_workers, (member.rm, member.columns), member.lanes)
+    blocks = Blocks(chunks.bm, chunks.bn, blocks.bk)
+    rooms, workspace_bytes = _rooms(blocks, member)
     words = {
         "DATA": DATA_BYTES,
-        "CHUNKS": n_chunks,
+        "CHUNKS": chunks.number,
         "M": m,
         "N": n,
         "K": k,
         "BM": blocks.bm,
         "BN": blocks.bn,
         "BK": blocks.bk,
-        "ROW_BLOCKS": row_blocks,
-        "COLUMN_BLOCKS": column_blocks,
+        "ROW_BLOCKS": chunks.row_blocks,
+        "COLUMN_BLOCKS": chunks.column_blocks,
         "ACCUMULATE": int(accumulate),
         "ALPHA": _bits(alpha.real),
         "ALPHA_IM": _bits(alpha.imag),
@@ -153,7 +160,13 @@ def task_of(
         **rooms,
     }
     head = tuple(words[name] for name in WORDS[:-1])
-    return Task((*head, *_axis_words(groups)), workspace_bytes, n_chunks, spec.swapped)
+    return Task(
+        (*head, *_axis_words(groups)),
+        workspace_bytes,
+        chunks.number,
+        spec.swapped,
+        chunks.cuts(n_workers),
+    )
 
 
 def _axis_words(groups: Groups) -> tuple[int, ...]:
