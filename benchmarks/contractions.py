@@ -46,7 +46,8 @@ def main() -> int:
         return children.serve(measured)
     folder = tables.Path(asked.results) if asked.results else tables.RESULTS
     if not asked.table_only:
-        rows = []
+        rows: list[dict[str, Any]] = []
+        found = children.run_script("machine.py", [], one_thread=True, unpinned=True)
         for case in tccg.cases():
             for dtype in asked.dtypes:
                 if asked.only and case.number not in asked.only:
@@ -56,9 +57,8 @@ def main() -> int:
                     "contractions.py", "measured", task, one_thread=True, unpinned=True
                 )
                 rows.append({**task, "equation": case.equation, **row})
+                tables.store("contractions", {"machine": found, "rows": rows}, folder)
                 print(line(rows[-1]), flush=True)
-        found = children.run_script("machine.py", [], one_thread=True, unpinned=True)
-        tables.store("contractions", {"machine": found, "rows": rows}, folder)
     data = tables.stored("contractions", folder)
     tables.write("contractions", table(data), folder)
     for text, _ in bars(data):
@@ -178,8 +178,10 @@ def best_peer(row: Mapping[str, Any]) -> str:
 
 
 def scored(row: Mapping[str, Any], kind: str, ours: str, theirs: str) -> float:
-    """Their time over ours on odd rounds."""
+    """Their time over ours on odd rounds; infinite where theirs was too slow to be timed."""
     taken = row[kind]
+    if theirs not in taken:
+        return float("inf")
     return ratios.paired(taken[theirs][1::2], taken[ours][1::2]).median
 
 
