@@ -131,6 +131,8 @@ def task_of(
         )
     m, n, k = (prod(axis.extent for axis in axes) for axes in (groups.m, groups.n, groups.k))
     blocks = _within(_blocks(m, n, k, spec, member), member, workspace_limit)
+    # After a cut, as few blocks may be made of less workspace.
+    blocks = _even(m, n, k, blocks, member)
     n_batch = prod(axis.extent for axis in groups.batch)
     chunks = Chunks(m, n, blocks.bm, blocks.bn, n_batch)
     if member.form is Form.SMALL:
@@ -180,11 +182,17 @@ def _blocks(m: int, n: int, k: int, spec: KernelSpec, member: Member) -> Blocks:
         bm, bn, bk = spec.bm or m, spec.bn or n, spec.bk or k
     else:
         bm, bn, bk = spec.bm or OPEN_BM, OPEN_BN, OPEN_BK
-    return Blocks(balanced(m, bm, member.rm), balanced(n, bn, member.columns), balanced(k, bk, 1))
+    return _even(m, n, k, Blocks(bm, bn, bk), member)
+
+
+def _even(m: int, n: int, k: int, most: Blocks, member: Member) -> Blocks:
+    """Equal blocks of about the sizes given."""
+    bm, bn = balanced(m, most.bm, member.rm), balanced(n, most.bn, member.columns)
+    return Blocks(bm, bn, balanced(k, most.bk, 1))
 
 
 def _within(blocks: Blocks, member: Member, limit: int | None) -> Blocks:
-    """Blocks whose workspace fits a limit: the largest part of it is halved until it does.
+    """Blocks whose workspace fits a limit: the largest part of it is cut until it does.
 
     Raises:
         KernelError: One register tile and one step over k do not fit.
@@ -201,15 +209,16 @@ def _within(blocks: Blocks, member: Member, limit: int | None) -> Blocks:
 
 
 def _smaller(blocks: Blocks, member: Member) -> Blocks:
-    """Blocks with their largest extent halved, in units of the register tile."""
+    """Blocks with their largest extent cut by a quarter, in units of the register tile."""
     units = {"bn": member.columns, "bm": member.rm, "bk": 1}
     sizes = {"bn": blocks.bn, "bm": blocks.bm, "bk": blocks.bk}
     open_ = [name for name, size in sizes.items() if size > units[name]]
     if open_:
         # Depth is kept longest: results are read and written once a block of it.
         name = max(open_, key=lambda each: sizes[each] * (1 if each == "bk" else 2))
-        half = -(-sizes[name] // 2)
-        sizes[name] = max(units[name], half // units[name] * units[name])
+        # By halves, the largest blocks that fit were missed by nearly a factor of two.
+        less = sizes[name] * 3 // 4
+        sizes[name] = max(units[name], less // units[name] * units[name])
     return Blocks(sizes["bm"], sizes["bn"], sizes["bk"])
 
 
