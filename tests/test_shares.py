@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from einbound.kernels.kinds import PipelineKind
+from einbound.kernels.member import Form, Member
+from einbound.kernels.problem import MatmulProblem
 from einbound.kernels.shares import Chunks, shared
+from einbound.kernels.spec import KernelSpec
+from einbound.kernels.task import task_of
+from einbound.machine.precision import Precision
+from native_objects import Operands, needs_compiler, run
 
 UNITS, LANES = (4, 48), 8
 
@@ -72,6 +81,33 @@ def test_shared_chunks_are_finer_keep_tiles_whole_and_are_no_more_work(
     assert found.bm % UNITS[0] == 0 or found.bm == chunks.m
     assert found.bn % UNITS[1] == 0 or found.bn == chunks.n
     assert found.busiest(n_workers, LANES) <= chunks.busiest(n_workers, LANES)
+
+
+@needs_compiler
+@pytest.mark.parametrize("form", [Form.PACKED, Form.IN_PLACE])
+def test_the_bits_of_a_scaled_sum_are_those_of_one_worker(form: Form) -> None:
+    number, draw = Precision.FLOAT64, np.random.default_rng(0)
+    member = Member(form=form, dtype=number, rm=4, rn=2, lanes=4)
+    spec = KernelSpec(
+        gpu=False,
+        pipeline=PipelineKind.TENSORIZED,
+        mma=True,
+        packed=form is Form.PACKED,
+        bm=64,
+        bn=64,
+        bk=7,
+    )
+    problem = MatmulProblem(m=67, n=61, k=29, a_dtype=number, b_dtype=number, out_dtype=number)
+    a, b, before = (draw.standard_normal(shape) for shape in ((67, 29), (29, 61), (67, 61)))
+    found, cut = set(), set()
+    for n_workers in (1, 2, 3, 5):
+        task = task_of(problem, spec, member, accumulate=True, alpha=-1 / 3, n_workers=n_workers)
+        c = before.copy()
+        run(member, task, Operands(a, b, c, c), task.cuts)
+        found.add(c.tobytes())
+        cut.add(task.n_chunks)
+    assert len(cut) > 2
+    assert len(found) == 1
 
 
 def test_a_narrow_last_block_leaves_no_worker_with_more_than_others() -> None:
