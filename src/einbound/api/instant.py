@@ -41,19 +41,10 @@ def instant_of(made: Made) -> Instant | None:
     a_shape, a_strides, a_dtype = a_layout[:3]
     b_shape, b_strides, b_dtype = b_layout[:3]
     shape, dtype = ready.job.result.extents, ready.job.result.dtype
-    array, empty, share, context = np.ndarray, np.empty, np.may_share_memory, quiet().copy
+    array, empty, context = np.ndarray, np.empty, quiet().copy
     nothing, workspace_bytes = Allocator(0), ready.metered.workspace_bytes
-    must_align, strides = setting.limits.is_set, _strides(shape, dtype.itemsize)
-
-    def is_as_new(c: Any, a: Array, b: Array) -> bool:
-        return (
-            type(c) is array
-            and c.shape == shape
-            and c.strides == strides
-            and c.dtype is dtype
-            and c.flags.behaved
-            and not (must_align or share(c, a) or share(c, b))
-        )
+    must_align = setting.limits.is_set
+    is_as_new = _as_new(shape, dtype, may_be_given=not must_align)
 
     def instant(a: Any, b: Any, c: Any = None) -> Array | None:
         if not (
@@ -102,6 +93,26 @@ def _takes_arrays_as_they_are(made: Made) -> bool:
         and not job.work.hasobject
         and (apart or not setting.limits.is_set)
     )
+
+
+def _as_new(
+    shape: tuple[int, ...], dtype: np.dtype, *, may_be_given: bool
+) -> Callable[[Any, Array, Array], bool]:
+    """Tells whether a caller's array is as a new one would be, and apart from two operands."""
+    strides, array, share = _strides(shape, dtype.itemsize), np.ndarray, np.may_share_memory
+
+    def is_as_new(c: Any, a: Array, b: Array) -> bool:
+        return (
+            may_be_given
+            and type(c) is array
+            and c.shape == shape
+            and c.strides == strides
+            and c.dtype is dtype
+            and c.flags.behaved
+            and not (share(c, a) or share(c, b))
+        )
+
+    return is_as_new
 
 
 def _strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
