@@ -289,6 +289,7 @@ def test_threads_and_cache_come_from_the_environment(monkeypatch: pytest.MonkeyP
         ({"backend": "torch"}, eb.BackendError, "backend 'torch' is not known"),
         ({"threads": 0}, ValueError, "threads is 0; expected a whole number of threads"),
         ({"threads": 1.5}, TypeError, "threads is 1.5 of type float"),
+        ({"tuned": 3}, TypeError, "tuned is 3 of type int; expected True, False, or the path"),
         ({"cache": 3}, TypeError, "cache is 3 of type int; expected the path"),
         ({"memory_limit": "much"}, ValueError, "memory_limit"),
     ],

@@ -82,15 +82,20 @@ def engine_of(given: object, n_threads: int | None = None) -> Engine:
         n_threads: Threads that may share a step; None: as the options say.
 
     Raises:
-        BackendError: It is not known, or "native" was asked for and there is no compiler.
+        BackendError: It is not known, or "native" was asked for and there is no compiler; the
+            file of tuned kernels cannot be read.
+        KernelError: That file is another one.
     """
     options = current_options()
     backend = Backend.of(options.backend or Backend.NUMPY if given is None else given)
     if backend is Backend.NUMPY:
         return NUMPY
     threads = options.n_threads if n_threads is None else n_threads
+    text = options.pinned
+    measured = None if text is None else _pinned(text)
     try:
-        measured = _measured(options) if options.tuned else None
+        if options.tuned is True:
+            measured = _measured(options)
         engine = _engine(backend, threads, options.compiler, options.cache_folder, measured)
     except BackendError as error:
         engine = Engine(backend, None, str(error))
@@ -101,10 +106,14 @@ def engine_of(given: object, n_threads: int | None = None) -> Engine:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What was measured on this machine, as it is now."""
+    """What was measured on this machine, as it is now, or the winners that are pinned."""
 
     winners: tuple[Record, ...]
     limits: HardwareLimits
+
+
+def _pinned(text: str) -> _Measured:
+    return _Measured(import_module("einbound.tune.exchange").imported(text), _limits())
 
 
 def _measured(options: Options) -> _Measured:

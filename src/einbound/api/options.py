@@ -33,14 +33,15 @@ class Options:
         cache: The folder of compiled objects and records; None: what $EINBOUND_CACHE says, else
             the user's cache.
         tuned: Whether kernels are chosen by what was measured on this machine (`einbound.tune`);
-            else plans do not depend on local records.
+            else plans do not depend on local records. A path: kernels are pinned to the winners
+            in that file alone, as `einbound cache export` writes it.
     """
 
     memory_limit: int | str | None = None
     backend: str | None = None
     threads: int | None = None
     cache: str | os.PathLike[str] | None = None
-    tuned: bool = False
+    tuned: bool | str | os.PathLike[str] = False
 
     def __post_init__(self) -> None:
         if self.memory_limit is not None:
@@ -53,6 +54,11 @@ class Options:
             raise TypeError(
                 f"cache is {self.cache!r} of type {type(self.cache).__name__}; expected the path "
                 "of a folder"
+            )
+        if not isinstance(self.tuned, (bool, str, os.PathLike)):
+            raise TypeError(
+                f"tuned is {self.tuned!r} of type {type(self.tuned).__name__}; expected True, "
+                "False, or the path of an exported file"
             )
 
     @property
@@ -91,6 +97,23 @@ class Options:
             raise BackendError(
                 f"the cache folder {str(said or '~/.cache')!r} cannot be found: {error}; name one "
                 "in $EINBOUND_CACHE or in einbound.options(cache=...)"
+            ) from None
+
+    @property
+    def pinned(self) -> str | None:
+        """The text of the winners that alone count; None: there is no such file.
+
+        Raises:
+            BackendError: The file cannot be read.
+        """
+        if isinstance(self.tuned, bool):
+            return None
+        try:
+            return Path(self.tuned).expanduser().read_text(encoding="utf-8")
+        except (OSError, RuntimeError, UnicodeDecodeError) as error:
+            raise BackendError(
+                f"tuned kernels {str(self.tuned)!r} cannot be read: {error}; give a file that "
+                "`einbound cache export` wrote, or True"
             ) from None
 
     @property
