@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from einbound.api.options import Options, current_options
@@ -16,6 +15,8 @@ from einbound.plan.price import Limit
 from einbound.step.pricing import DEFAULT_BUFFER_BYTES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from einbound.backends.native_ways import NativeWays
     from einbound.machine.limits import HardwareLimits
     from einbound.tune.records import Record

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from einbound.backends.backend import Backend
 from einbound.errors import BackendError
 from einbound.expr.number import whole
 from einbound.machine.memory import parse_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Names of environment variables.
 COMPILER, CACHE, THREADS = "CC", "EINBOUND_CACHE", "EINBOUND_THREADS"
@@ -87,6 +89,8 @@ class Options:
         Raises:
             BackendError: The user has no home in which it could be.
         """
+        from pathlib import Path
+
         said = os.environ.get(CACHE, "").strip() if self.cache is None else self.cache
         base = os.environ.get("XDG_CACHE_HOME", "").strip()
         try:
@@ -108,6 +112,8 @@ class Options:
         """
         if isinstance(self.tuned, bool):
             return None
+        from pathlib import Path
+
         try:
             return Path(self.tuned).expanduser().read_text(encoding="utf-8")
         except (OSError, RuntimeError, UnicodeDecodeError) as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from operator import index as as_int
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 def whole(value: Any, name: str, *, expected: str = "an integer") -> int:

@@ -9,11 +9,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from operator import index
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from einbound.errors import LimitError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: What `available_bytes` answers where the machine does not tell.
 UNKNOWN_BYTES = sys.maxsize
@@ -67,6 +69,8 @@ def _parsed(text: str, available: Callable[[], int], name: str) -> int:
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z]*|%)\s*", text, re.ASCII)
     if match is None:
         raise _refusal(name, text)
+    from fractions import Fraction  # loads decimals, which take longer than this module
+
     amount, unit = Fraction(match[1]), match[2].upper()
     if unit in _UNITS:
         return int(amount * _UNITS[unit])
@@ -88,15 +92,20 @@ def _refusal(name: str, limit: object) -> LimitError:
     )
 
 
-def available_bytes(root: Path = Path("/")) -> int:
+def available_bytes(root: Path | None = None) -> int:
     """Bytes that a process may still take without swapping or being killed.
 
     The least of what the machine and the control groups around the process have left; file
     cache that the kernel can drop counts as left. `UNKNOWN_BYTES` where nothing is told.
 
     Args:
-        root: Where proc and sys are mounted; another folder in tests.
+        root: Where proc and sys are mounted; None: as usual, another folder in tests.
     """
+    if root is None:
+        # Loaded with the package, it would be a tenth of the time that importing takes.
+        from pathlib import Path
+
+        root = Path("/")
     bounds = [_machine_bytes(root), *_group_bytes(root)]
     return max(min(bounds), 0)
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 from math import log
-from random import Random
+from typing import TYPE_CHECKING
 
 from einbound.plan.masks import Steps, Terms, bits
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 class _Pool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from random import Random
+from typing import TYPE_CHECKING
 
 from einbound.expr.network import Network
 from einbound.plan.greedy import greedy_steps, linear_steps
 from einbound.plan.masks import Steps, Terms, order_macs, order_peak, subsets_made
 from einbound.plan.reconfigure import reconfigured
 from einbound.plan.subsets import best_orders, least_peak, steps_of
+
+if TYPE_CHECKING:
+    from random import Random
 
 #: Operands up to which orders are exact.
 N_EXACT = 10
@@ -58,6 +61,9 @@ def greedy_orders(network: Network, n_best: int = 4, *, seed: int = 0) -> tuple[
     if n == 1:
         return ((),)
     terms = Terms.of(network)
+    # Loading it takes longer than most plans, which draw nothing.
+    from random import Random
+
     random = Random(seed)
     starts: list[tuple[int, int, Steps]] = []
     n_repeats, n_repaired, n_sweeps = _effort(n)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
+from typing import TYPE_CHECKING
 
 from einbound.plan.masks import Steps, Terms, carried_masks
 from einbound.plan.subsets import Nested, fewest, steps_of
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 @dataclass(slots=True)
