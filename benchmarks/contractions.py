@@ -252,11 +252,14 @@ def table(data: Mapping[str, Any]) -> str:
         "what auto chose",
     ]
     said = "\n".join(f"* {text}" for text, _ in bars(data))
+    timed = [len(row["plain"]["auto"]) for row in data["rows"] if "died" not in row]
+    part = f"{len(data['rows'])} of {2 * 48} cases, in {min(timed, default=0)} rounds each."
     return "\n\n".join(
         (
             "# Table 11: contractions of two tensors beside the best of five libraries",
             __doc__.partition("\n")[2].strip(),
             machine.line(data["machine"]),
+            part,
             said,
             tables.markdown(head, [cells(row) for row in data["rows"]]),
         )
